@@ -147,7 +147,8 @@ impl BlockCache {
         self.look_up_at(slots, index, BlockKey::new(uid, offset))
     }
 
-    /// Keeps a block, at the cost of others. The block is what the table holds at `offset`.
+    /// Keeps a block that nobody has read yet, at the cost of others. The block is what the table
+    /// holds at `offset`.
     pub fn insert(&self, uid: TableUid, offset: u64, block: Arc<[u8]>) {
         self.keep(BlockKey::new(uid, offset), Cached { block, slot: None });
     }
@@ -185,8 +186,8 @@ impl BlockCache {
         let Cached { block, slot } = self.look_up(&key)?;
         match slot {
             Some(slot) if slot.is(slots, index) => self.leave(key, slots, index, &block),
-            // The table was opened anew since.
-            Some(slot) if slot.is_gone() => {
+            // It was kept as it was written, or the table was opened anew since.
+            slot if slot.as_ref().is_none_or(SlotOf::is_gone) => {
                 let slot = SlotOf::new(slots, index);
                 self.blocks.insert(key, Cached { block: Arc::clone(&block), slot });
             }
@@ -206,6 +207,15 @@ impl BlockCache {
         if !self.holds(key, block) {
             slots.clear(index, block);
         }
+    }
+
+    /// Whether the block at `offset` of a table is cached and was read since it is. The look is not
+    /// counted, and does not mark it as read.
+    #[must_use]
+    pub fn was_read(&self, uid: TableUid, offset: u64) -> bool {
+        self.step();
+        let cached = self.blocks.peek(&BlockKey::new(uid, offset));
+        cached.is_some_and(|cached| cached.slot.is_some())
     }
 
     /// Whether the cache has this very block; not counted, and not marked as read.

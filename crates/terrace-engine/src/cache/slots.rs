@@ -48,6 +48,13 @@ impl BlockSlots {
         if kept.turn == turn { kept.block.clone() } else { None }
     }
 
+    /// Whether it keeps the block with this index, or somebody is at the slot. The cache is not
+    /// told.
+    pub fn is_kept(&self, index: usize) -> bool {
+        let Some(slot) = self.slots.get(index) else { return false };
+        slot.kept.try_lock().is_none_or(|kept| kept.block.is_some())
+    }
+
     /// A look at the block with this index, of whatever turn. Nobody waits here either, and the
     /// cache is not told. Readers of the block look it up in the cache meanwhile, and who puts or
     /// clears it waits: to be let go soon.

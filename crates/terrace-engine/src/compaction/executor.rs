@@ -13,7 +13,8 @@ use crate::merge::MergeOperators;
 use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
 use crate::table::{
-    Heat, OutputSpec, OutputTables, TableMeta, TableOptions, TableReader, TableShape,
+    Heat, HotBlocks, KeptIn, OutputSpec, OutputTables, TableMeta, TableOptions, TableReader,
+    TableShape,
 };
 use crate::version::{OpenTable, TableOpener};
 use crate::vlog::{InPlace, Separator, ValueFileMeta, ValueSource};
@@ -82,6 +83,7 @@ pub struct LocalExecutor {
     filter: FilterOption,
     io: Option<TableIo>,
     hands_heat_on: bool,
+    hands_blocks_on: bool,
 }
 
 /// How many entries go by between two looks whether the job is cancelled.
@@ -99,6 +101,7 @@ impl LocalExecutor {
             filter,
             io: None,
             hands_heat_on: true,
+            hands_blocks_on: true,
         }
     }
 
@@ -114,11 +117,18 @@ impl LocalExecutor {
         LocalExecutor { filter, ..self }
     }
 
-    /// The same; if not `hands_heat_on`, nobody is told which blocks of the outputs will be read: a
-    /// baseline.
+    /// The same; if not `hands_heat_on`, nobody is told which blocks of outputs in the object store
+    /// will be read: a baseline.
     #[must_use]
     pub fn with_heat(self, hands_heat_on: bool) -> LocalExecutor {
         LocalExecutor { hands_heat_on, ..self }
+    }
+
+    /// The same; if not `hands_blocks_on`, the block cache gets nothing of outputs on the local
+    /// disk before it is read: a baseline.
+    #[must_use]
+    pub fn with_blocks(self, hands_blocks_on: bool) -> LocalExecutor {
+        LocalExecutor { hands_blocks_on, ..self }
     }
 
     /// The same; what it writes obeys a limit.
@@ -187,7 +197,7 @@ impl LocalExecutor {
         let next_table = Box::new(self.ids_of(plan));
         let mut outputs = OutputTables::new(self.opener.store.as_ref(), spec, next_table)
             .limited_by(self.io.clone())
-            .with_heat(self.heat_of(plan, &readers));
+            .with_hot(self.hot_blocks(plan, &readers));
         let mut until_look = ENTRIES_PER_LOOK;
         let mut yielder = Yielder::new(self.env.as_ref());
         let mut brought = match &mut in_place {
@@ -232,25 +242,30 @@ impl LocalExecutor {
         })
     }
 
-    /// What was read of the inputs, if the outputs lie where that matters.
-    fn heat_of(
+    /// Which blocks of the outputs will be read, judged by what was read of the inputs.
+    fn hot_blocks(
         &self,
         plan: &CompactionPlan,
         readers: &BTreeMap<FileId, OpenTable>,
-    ) -> Option<Arc<Heat>> {
-        let far = &self.opener.far;
-        if !self.hands_heat_on || !far.takes(plan.output_level) || far.near().is_none() {
-            return None;
-        }
+    ) -> Option<Arc<HotBlocks>> {
         let blocks = || {
             readers.values().filter_map(|table| match table {
                 OpenTable::Blocks(reader) => Some(reader.as_ref()),
                 OpenTable::Row(_) => None,
             })
         };
-        let heat = Heat::of(blocks());
+        let far = &self.opener.far;
+        if !far.takes(plan.output_level) {
+            let read = || blocks().flat_map(TableReader::cached_keys);
+            let heat = self.hands_blocks_on.then(|| Heat::of(read()))?;
+            return HotBlocks::of(heat, KeptIn::Cache(Arc::clone(&self.opener.cache)));
+        }
+        if !self.hands_heat_on || far.near().is_none() {
+            return None;
+        }
+        let heat = Heat::of(blocks().flat_map(TableReader::near_keys));
         blocks().for_each(TableReader::age_near_blocks);
-        Some(Arc::new(heat)).filter(|heat| !heat.is_empty())
+        HotBlocks::of(heat, KeptIn::Near)
     }
 
     /// The values that the inputs point to, if one may have to be read.

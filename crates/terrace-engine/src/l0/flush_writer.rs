@@ -39,6 +39,7 @@ impl FlushWriter {
         let next_table = Box::new(|| Ok((self.ids.next(), self.new_uid())));
         let mut outputs =
             OutputTables::new(self.store.as_ref(), spec, next_table).limited_by(self.io.clone());
+        outputs = outputs.with_hot(input.hot.clone());
         let mut yielder = Yielder::new(self.env.as_ref());
         while let Some(entry) = input.entry()? {
             outputs.add(&entry)?;

@@ -45,7 +45,7 @@ use terrace_base::{EntryRef, KeyRange, RowId, SeqNo};
 use crate::Result;
 use crate::iter::Stream;
 use crate::range_tombstone::Fragments;
-use crate::table::ReadMode;
+use crate::table::{HotBlocks, ReadMode};
 use crate::version::{NewRow, RowMeta, Table, TableContext};
 use crate::vlog::Separator;
 
@@ -79,6 +79,8 @@ pub struct FlushInput<'a, 'l> {
     pub tombstones: &'a Fragments,
     /// An estimate of the bytes to come.
     pub expected_bytes: u64,
+    /// Which blocks of it will be read, if somebody knows.
+    pub hot: Option<Arc<HotBlocks>>,
 }
 
 impl<'a, 'l> FlushInput<'a, 'l> {
@@ -90,7 +92,14 @@ impl<'a, 'l> FlushInput<'a, 'l> {
         tombstones: &'a Fragments,
         expected_bytes: u64,
     ) -> FlushInput<'a, 'l> {
-        FlushInput { entries, separator, is_separated: false, tombstones, expected_bytes }
+        let (is_separated, hot) = (false, None);
+        FlushInput { entries, separator, is_separated, tombstones, expected_bytes, hot }
+    }
+
+    /// The same, of which some blocks will be read.
+    #[must_use]
+    pub fn with_hot(self, hot: Option<Arc<HotBlocks>>) -> FlushInput<'a, 'l> {
+        FlushInput { hot, ..self }
     }
 
     /// The entry that the input stands on, as L0 is to keep it; `None` at the end. It may be asked

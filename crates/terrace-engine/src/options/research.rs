@@ -34,6 +34,9 @@ pub struct Research {
     /// persistent cache only drops it, as in RocksMash (TACO 2022), section 3.2. *Beside:* blocks
     /// of its outputs that are kept as they are written.
     pub near_drops: bool,
+    /// What is written anew on the local disk comes into the block cache when it is read, and not
+    /// as it is written where its keys were read before. *Beside:* blocks that are handed on.
+    pub cache_drops: bool,
     /// What is kept on the local disk of tables in the object store beside their metadata.
     /// *Beside:* the data cache of RocksMash (TACO 2022), section 3.2.
     pub near: NearDesign,
@@ -156,6 +159,14 @@ impl Baseline {
             meaning: "what was read of tables in the object store is dropped when they are compacted (RocksMash)",
             choose: |research, _| {
                 research.near_drops = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "cache-drops",
+            meaning: "blocks that are written anew are cached when they are read (RocksDB)",
+            choose: |research, _| {
+                research.cache_drops = true;
                 Ok(())
             },
         },

@@ -15,7 +15,7 @@ use super::format::index::{IndexBuilder, shortest_separator};
 use super::format::names::{ListFrame, NameLists, encode_lists};
 use super::format::properties::TableProperties;
 use super::format::{BLOCK_TARGET_BYTES_MAX, META_BYTES_MAX, range_tombstones};
-use super::heat::Heat;
+use super::heat::{HotBlocks, KeptIn};
 use super::mashmeta::{MashMeta, MashMetaBuilder};
 use super::store::{ByteInterval, TableWriter};
 use crate::placement::TableLocation;
@@ -113,7 +113,7 @@ pub struct TableBuilder {
     /// How many entries expire.
     expiring_count: u64,
     /// Which of its blocks will be read, if somebody knows.
-    heat: Option<Arc<Heat>>,
+    hot: Option<Arc<HotBlocks>>,
     /// The separator before the block.
     block_above: Vec<u8>,
     properties: TableProperties,
@@ -155,7 +155,7 @@ impl TableBuilder {
             tombstone_run: 0,
             tombstone_run_max: 0,
             expiring_count: 0,
-            heat: None,
+            hot: None,
             block_above: Vec::new(),
             properties: TableProperties { created, ..TableProperties::default() },
         }
@@ -163,8 +163,8 @@ impl TableBuilder {
 
     /// The same; the writer is told which blocks will be read.
     #[must_use]
-    pub fn with_heat(self, heat: Option<Arc<Heat>>) -> TableBuilder {
-        TableBuilder { heat, ..self }
+    pub fn with_hot(self, hot: Option<Arc<HotBlocks>>) -> TableBuilder {
+        TableBuilder { hot, ..self }
     }
 
     /// Adds the next entry in internal order. Errors: the writer's; the table is then of no use.
@@ -338,10 +338,19 @@ impl TableBuilder {
             let goes_on = trie.may_become_smaller_than(self.filter_and_index_bytes());
             self.trie = goes_on.then_some(trie);
         }
-        if let Some(heat) = &self.heat {
-            if heat.touches(&self.block_above, &self.separator) {
+        if let Some(hot) = &self.hot {
+            if hot.heat.touches(&self.block_above, &self.separator) {
                 let bytes = self.out.len() - start;
-                self.writer.keep_near(ByteInterval { offset, bytes });
+                match &hot.kept {
+                    KeptIn::Near => self.writer.keep_near(ByteInterval { offset, bytes }),
+                    KeptIn::Cache(cache) => {
+                        let plain = match self.compressor.is_none() {
+                            true => &self.out[start..start + bytes - TRAILER_BYTES],
+                            false => &self.plain[..],
+                        };
+                        cache.insert(self.uid, offset, Arc::from(plain));
+                    }
+                }
             }
             self.block_above.clone_from(&self.separator);
         }

@@ -5,12 +5,14 @@
 //!   hot keys         (───────]       (───]
 //!   new table    │ · │ ▪ │ ▪ │ · │ · │ ▪ │ · │  ▪  kept near as it is written
 //! ```
-//! A compaction gives what it reads new places, so that a cache of the old ones is of no use any
-//! more. Without this, reads below the waterline would go to the object store until each block was
-//! read again. *Source:* RocksMash (TACO 2022), section 3.2, where a compaction only drops what is
-//! stale.
+//! A job gives what it reads new places, so that a cache of the old ones is of no use any more.
+//! Without this, each block would be read from the file once more, or below the waterline from the
+//! object store, before it is cached again; and what was written anew is what is read anew.
+//! *Source:* RocksMash (TACO 2022), section 3.2, where a compaction only drops what is stale.
 
-use super::TableReader;
+use std::sync::Arc;
+
+use crate::cache::BlockCache;
 
 /// The keys of the blocks that were read lately of the tables that a job reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,10 +22,11 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// What was read of these tables, in any order.
+    /// That of these intervals of keys, in any order, each above its first key and through its
+    /// second.
     #[must_use]
-    pub fn of<'r>(tables: impl Iterator<Item = &'r TableReader>) -> Heat {
-        let mut heat = Heat { intervals: tables.flat_map(TableReader::near_keys).collect() };
+    pub fn of(intervals: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Heat {
+        let mut heat = Heat { intervals: intervals.collect() };
         heat.unite();
         heat
     }
@@ -53,6 +56,32 @@ impl Heat {
     }
 }
 
+/// Which blocks of new tables will be read, and where they are kept as they are written.
+#[derive(Debug)]
+pub struct HotBlocks {
+    /// Where they are.
+    pub heat: Heat,
+    /// Where they are kept.
+    pub kept: KeptIn,
+}
+
+/// Where blocks are kept that will be read.
+#[derive(Debug)]
+pub enum KeptIn {
+    /// On the local disk, by the store that the table is written to.
+    Near,
+    /// In memory.
+    Cache(Arc<BlockCache>),
+}
+
+impl HotBlocks {
+    /// Blocks with some of this heat; none if there is no heat.
+    #[must_use]
+    pub fn of(heat: Heat, kept: KeptIn) -> Option<Arc<HotBlocks>> {
+        (!heat.is_empty()).then(|| Arc::new(HotBlocks { heat, kept }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,9 +89,7 @@ mod tests {
     fn heat(intervals: &[(&str, &str)]) -> Heat {
         let owned =
             |(above, through): &(&str, &str)| (above.as_bytes().into(), through.as_bytes().into());
-        let mut heat = Heat { intervals: intervals.iter().map(owned).collect() };
-        heat.unite();
-        heat
+        Heat::of(intervals.iter().map(owned))
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub use cursor::TableCursor;
 pub use format::filter::{Filter, FilterBits, filter_hash};
 pub use format::frame::{Compression, open as decode_frame};
 pub use format::properties::TableProperties;
-pub use heat::Heat;
+pub use heat::{Heat, HotBlocks, KeptIn};
 pub use local_store::LocalTableStore;
 pub use memory_store::{MemoryTableFile, MemoryTableStore};
 pub use meta::TableMeta;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use terrace_base::{EntryRef, FileId, KeyRange, LevelNo, TableUid, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
-use super::{Heat, TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
+use super::{HotBlocks, TableBuilder, TableMeta, TableOptions, TableStore, table_meta};
 use crate::Result;
 use crate::process::TableIo;
 use crate::range_tombstone::Fragments;
@@ -58,7 +58,7 @@ pub struct OutputTables<'a> {
     /// Whose limit the tables obey, if any.
     io: Option<TableIo>,
     /// What of them will be read, if that is known.
-    heat: Option<Arc<Heat>>,
+    hot: Option<Arc<HotBlocks>>,
     /// Where the part of the current table begins.
     part_start: Vec<u8>,
     builder: Option<(FileId, TableBuilder)>,
@@ -79,7 +79,7 @@ impl<'a> OutputTables<'a> {
             spec,
             next_table,
             io: None,
-            heat: None,
+            hot: None,
             part_start: spec.slice.start().to_vec(),
             builder: None,
             last_key: Vec::new(),
@@ -93,10 +93,10 @@ impl<'a> OutputTables<'a> {
         OutputTables { io, ..self }
     }
 
-    /// The same; the store is told which blocks will be read.
+    /// The same; blocks that will be read are kept as they are written.
     #[must_use]
-    pub fn with_heat(self, heat: Option<Arc<Heat>>) -> OutputTables<'a> {
-        OutputTables { heat, ..self }
+    pub fn with_hot(self, hot: Option<Arc<HotBlocks>>) -> OutputTables<'a> {
+        OutputTables { hot, ..self }
     }
 
     /// Adds the next entry in internal order.
@@ -125,7 +125,7 @@ impl<'a> OutputTables<'a> {
                 None => writer,
             };
             let builder = TableBuilder::new(writer, uid, &shape.table, self.spec.now);
-            let builder = builder.with_heat(self.heat.clone());
+            let builder = builder.with_hot(self.hot.clone());
             self.builder = Some((id, builder));
         }
         Ok(&mut self.builder.as_mut().expect("made above").1)

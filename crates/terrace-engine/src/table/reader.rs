@@ -454,6 +454,43 @@ impl TableReader {
         self.file.near_blocks().into_iter().filter_map(keys).collect()
     }
 
+    /// The keys of the blocks that were read in this table and are cached still, as
+    /// [`TableReader::near_keys`] gives them; neighbours are one interval.
+    #[must_use]
+    pub fn read_keys(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.keys_of(|block| self.slots.is_kept(block))
+    }
+
+    /// The same of blocks that anybody has read, in this table or where it is open besides.
+    ///
+    /// Cost: a look-up in the cache for each block, if it holds anything.
+    #[must_use]
+    pub fn cached_keys(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        if self.cache.used_bytes() == 0 {
+            return Vec::new();
+        }
+        self.keys_of(|block| self.cache.was_read(self.footer.uid, self.index.offset(block)))
+    }
+
+    fn keys_of(&self, is_meant: impl Fn(usize) -> bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let separator = |block: usize| self.index.separator(block).into_owned();
+        let mut keys = Vec::new();
+        let mut block = 0;
+        while block < self.index.block_count() {
+            let first = block;
+            while block < self.index.block_count() && is_meant(block) {
+                block += 1;
+            }
+            if let Some(last) = block.checked_sub(1).filter(|last| *last >= first) {
+                let above = first.checked_sub(1).map(separator).unwrap_or_default();
+                keys.push((above, separator(last)));
+            }
+            // What ended the stretch, if anything did, is not meant.
+            block += 1;
+        }
+        keys
+    }
+
     /// What the store keeps near of the table is to go first: what a compaction makes of it takes
     /// its place.
     pub fn age_near_blocks(&self) {

@@ -72,6 +72,7 @@ impl Seams {
             .with_operators(options.merge_operators.clone())
             .with_filter(options.compaction_filter.clone())
             .with_heat(!options.research.near_drops)
+            .with_blocks(!options.research.cache_drops)
             .limited_by(TableIo::new(&io, IoClass::Compaction));
         let cloud = CloudTier::new(&env, options.cloud.clone());
         let local_log = LocalLogStore {

@@ -20,7 +20,10 @@ use crate::store::health::Work;
 use crate::store::memory::{builder_memory_bytes, lists_memory_bytes};
 use crate::store::turns::FlushTurn;
 use crate::store::{Inner, Store};
-use crate::version::{LogEdit, NewRow, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit};
+use crate::table::{Heat, HotBlocks, KeptIn};
+use crate::version::{
+    LogEdit, NewRow, OpenTable, RangeEdit, TableMeta, TreeEdit, ValuesEdit, VersionEdit,
+};
 use crate::vlog::{LeavesInLog, LogHomes, Separator, Stay, ValueFileMeta};
 
 /// Whether memtables of hot dranges may be merged in memory instead of being flushed.
@@ -396,13 +399,28 @@ impl Inner {
             let mut retained = Retained::new(&mut sampled, &rules)?;
             let mut separator = self.separator(apart, homes)?;
             let separating = separator.as_mut();
-            let input = FlushInput::new(&mut retained, separating, &tombstones, expected_bytes);
+            let input = FlushInput::new(&mut retained, separating, &tombstones, expected_bytes)
+                .with_hot(self.hot_below());
             if let Absorbed::Row(row) = self.l0.absorb(input)? {
                 let values = separator.map_or(Ok(Vec::new()), Separator::finish)?;
                 let row_bytes = row.as_ref().map_or(0, NewRow::bytes);
                 return Ok(Absorption { row, row_bytes, values, sample: sampled.finish() });
             }
         }
+    }
+
+    /// Which blocks of a new row will be read, judged by what was read of the tables under it.
+    fn hot_below(&self) -> Option<Arc<HotBlocks>> {
+        if self.options.research.cache_drops {
+            return None;
+        }
+        let version = self.versions.current();
+        let opened = version.tables().filter_map(|table| table.open_table());
+        let read = opened.flat_map(|table| match table {
+            OpenTable::Blocks(reader) => reader.read_keys(),
+            OpenTable::Row(_) => Vec::new(),
+        });
+        HotBlocks::of(Heat::of(read), KeptIn::Cache(Arc::clone(&self.context.opener.cache)))
     }
 
     /// What takes the large and medium values out of a flush, if the range has a value log.

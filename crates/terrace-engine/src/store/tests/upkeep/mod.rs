@@ -7,6 +7,7 @@ mod dranges;
 pub(in crate::store::tests) mod events;
 pub(in crate::store::tests) mod filters;
 mod freeze;
+mod handed_on;
 mod io_limit;
 mod log_homes;
 mod lost_values;
