@@ -196,9 +196,12 @@ impl Setup {
         // Scans that are timed by chance pay for cuts, or each, or none.
         let prices = [None, Some(0), Some(u32::MAX)];
         setup.options.research.scan_price_percent = prices[apart.index(3)];
-        // Rows go down as soon as no compaction is due, or after a while, or never.
+        // Rows go down as soon as no compaction is due, or after a while, or never. At once only
+        // where slices are of some size: else each key has a compaction of its own.
         let rests = [None, Some(Duration::ZERO), Some(Duration::MAX)];
-        setup.options.research.rest = rests[apart.index(3)];
+        let is_sliced_thin = (1..2048).contains(&setup.options.cut_bytes);
+        let rest = rests[apart.index(3)].filter(|rest| !(rest.is_zero() && is_sliced_thin));
+        setup.options.research.rest = rest;
         setup
     }
 
