@@ -256,8 +256,10 @@ impl LocalExecutor {
         };
         let far = &self.opener.far;
         if !far.takes(plan.output_level) {
-            let read = || blocks().flat_map(TableReader::cached_keys);
-            let heat = self.hands_blocks_on.then(|| Heat::of(read()))?;
+            if !self.hands_blocks_on {
+                return None;
+            }
+            let heat = Heat::of(blocks().flat_map(TableReader::cached_keys));
             return HotBlocks::of(heat, KeptIn::Cache(Arc::clone(&self.opener.cache)));
         }
         if !self.hands_heat_on || far.near().is_none() {

@@ -91,7 +91,7 @@ fn next_in_turn(
 
 /// Cuts that are not taken in turn, in the order in which they are taken, each with what it takes
 /// out of L0 and what it meets below, in bytes.
-fn priced<'a>(
+pub(super) fn priced<'a>(
     version: &Version,
     base: LevelNo,
     cuts: impl Iterator<Item = &'a Cut>,

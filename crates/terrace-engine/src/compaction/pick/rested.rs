@@ -6,13 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use terrace_base::LevelNo;
-
-use super::l0::{MET_RATIO_MAX, cut_bounds, of_cut};
+use super::l0::{MET_RATIO_MAX, cut_bounds, priced};
 use crate::compaction::decision::Compaction;
 use crate::compaction::levels::{LevelShape, LevelTargets};
 use crate::compaction::taken::Taken;
-use crate::l0::{Cut, CutEnd, Cuts};
+use crate::l0::{CutEnd, Cuts};
 use crate::version::Version;
 
 /// The cut that rewrites least for what it takes; none if each would rewrite too much, or if the
@@ -22,18 +20,14 @@ pub fn of_rested(version: &Version, shape: &LevelShape, taken: &Taken) -> Option
     let base = LevelTargets::of(version, shape).base();
     let bounds = cut_bounds(version, shape, base, taken);
     let Cuts::ByPrice(cuts) = version.l0().policy().propose_cuts(&bounds) else { return None };
-    let worthwhile = |cut: Cut| {
-        let chosen = of_cut(version, &Cut { end: CutEnd::Rested, ..cut }, base);
-        let own_bytes = chosen.bytes_from(LevelNo(0));
-        let met_bytes = chosen.bytes_from(chosen.output_level);
-        let is_cheap = met_bytes <= own_bytes.saturating_mul(MET_RATIO_MAX);
+    let is_worthwhile = |(_, chosen, own_bytes, met_bytes): &(_, Compaction, u64, u64)| {
+        let is_cheap = *met_bytes <= own_bytes.saturating_mul(MET_RATIO_MAX);
         // One row above nothing would be one run after it as before.
-        let helps = met_bytes > 0 || row_count(version, &chosen) > 1;
-        let price = met_bytes as f64 / own_bytes.max(1) as f64;
-        (helps && is_cheap && taken.is_free(&chosen)).then_some((price, chosen))
+        let helps = *met_bytes > 0 || row_count(version, chosen) > 1;
+        helps && is_cheap && taken.is_free(chosen)
     };
-    let worthwhile = cuts.into_iter().filter_map(worthwhile);
-    worthwhile.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, chosen)| chosen)
+    let (_, chosen, _, _) = priced(version, base, cuts.iter()).into_iter().find(is_worthwhile)?;
+    Some(Compaction { cut_end: Some(CutEnd::Rested), ..chosen })
 }
 
 /// How many rows a cut takes something from.

@@ -5,6 +5,10 @@
 use std::collections::BTreeMap;
 use std::panic::RefUnwindSafe;
 
+use terrace_env::{SeededRng, SharedEnv, SimEnv, SimOptions};
+
+use crate::Result;
+
 /// How often something was done in a run.
 pub type Tally = BTreeMap<&'static str, u64>;
 
@@ -77,6 +81,23 @@ fn seeds(count: u64) -> impl Iterator<Item = u64> {
 }
 
 /// A number that the environment of the test has, or another one.
+/// Runs `act` in one simulation, in which no call fails, with what the seed draws; the tally that
+/// it makes.
+pub fn one_simulation(
+    seed: u64,
+    sim: SimOptions,
+    act: impl FnOnce(&SharedEnv, &mut SeededRng, &mut Tally, &str) -> Result<()> + Send,
+) -> Tally {
+    let mut tally = Tally::new();
+    let mut random = SeededRng::new(seed);
+    let done = SimEnv::run(sim, |env| {
+        let env: SharedEnv = env;
+        act(&env, &mut random, &mut tally, &format!("seed {seed}"))
+    });
+    done.expect("no call fails");
+    tally
+}
+
 fn number_from(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| {
         text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number"))

@@ -393,6 +393,7 @@ impl Inner {
             // are free again: nobody may read it any more when they are written to.
             self.versions.restart_feed_if_broken()?;
         }
+        let hot = self.hot_below();
         loop {
             let mut merged = merged_stream(batch);
             let mut sampled = SampledStream::new(&mut merged, sampled_before(batch), spacing);
@@ -400,7 +401,7 @@ impl Inner {
             let mut separator = self.separator(apart, homes)?;
             let separating = separator.as_mut();
             let input = FlushInput::new(&mut retained, separating, &tombstones, expected_bytes)
-                .with_hot(self.hot_below());
+                .with_hot(hot.clone());
             if let Absorbed::Row(row) = self.l0.absorb(input)? {
                 let values = separator.map_or(Ok(Vec::new()), Separator::finish)?;
                 let row_bytes = row.as_ref().map_or(0, NewRow::bytes);

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Weak;
 
 use terrace_base::KeyRange;
-use terrace_env::{SeededRng, SharedEnv, SimEnv, SimOptions};
+use terrace_env::{SeededRng, SharedEnv, SimOptions};
 
 use crate::options::Options;
 #[cfg(feature = "planted-bugs")]
 use crate::store::tests::by_seed::hunt;
-use crate::store::tests::by_seed::{Tally, each_seed};
+use crate::store::tests::by_seed::{Tally, each_seed, one_simulation};
 use crate::store::tests::*;
 use crate::store::{IterOptions, Store};
 
@@ -87,14 +87,7 @@ fn scans(env: &SharedEnv, random: &mut SeededRng, tally: &mut Tally, context: &s
 }
 
 fn run(seed: u64, sim: SimOptions) -> Tally {
-    let mut tally = Tally::new();
-    let mut random = SeededRng::new(seed);
-    let done = SimEnv::run(sim, |env| {
-        let env: SharedEnv = env;
-        scans(&env, &mut random, &mut tally, &format!("seed {seed}"))
-    });
-    done.expect("no call fails");
-    tally
+    one_simulation(seed, sim, scans)
 }
 
 fn options(random: &mut SeededRng) -> Options {

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use terrace_base::KeyRange;
-use terrace_env::{SeededRng, SharedEnv, SimEnv, SimOptions};
+use terrace_env::{SeededRng, SharedEnv, SimOptions};
 
 use crate::options::Options;
 #[cfg(feature = "planted-bugs")]
 use crate::store::tests::by_seed::hunt;
-use crate::store::tests::by_seed::{Tally, each_seed};
+use crate::store::tests::by_seed::{Tally, each_seed, one_simulation};
 use crate::store::tests::{open, small};
 use crate::store::{Iter, IterOptions, Store, WriteOptions};
 use crate::{Result, WriteBatch};
@@ -124,14 +124,7 @@ fn clone((key, value): (&Vec<u8>, &Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn run(seed: u64, sim: SimOptions) -> Tally {
-    let mut tally = Tally::new();
-    let mut random = SeededRng::new(seed);
-    let done = SimEnv::run(sim, |env| {
-        let env: SharedEnv = env;
-        scans(&env, &mut random, &mut tally, &format!("seed {seed}"))
-    });
-    done.expect("no call fails");
-    tally
+    one_simulation(seed, sim, scans)
 }
 
 #[test]
