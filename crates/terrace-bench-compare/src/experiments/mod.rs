@@ -164,6 +164,8 @@ pub struct Tree {
     pub near_of_data: f64,
     /// Whether a block comes near alone, also while there is room: a baseline.
     pub near_alone: bool,
+    /// What is far is asked for one block after the other.
+    pub far_one_by_one: bool,
     /// In how many buckets that share is divided; 0: as by default.
     pub near_buckets: u64,
     /// The share of the data that the block cache takes beyond what it takes elsewhere.
@@ -292,6 +294,7 @@ impl Tree {
             near: NearDesign::Buckets,
             near_of_data: 0.0,
             near_alone: false,
+            far_one_by_one: false,
             near_buckets: 0,
             cache_more: 0.0,
             near_meta_none: false,

@@ -229,6 +229,7 @@ fn options_of(
                 "near": format!("{:?}", options.research.near),
                 "near_bytes": far.cache_bytes,
                 "near_alone": options.research.near_alone,
+                "far_one_by_one": options.research.far_one_by_one,
                 "near_bucket_bytes": options.research.near_bucket_bytes,
                 "block_cache_bytes": options.cache_bytes,
                 "near_meta_none": options.research.near_meta_none,

@@ -395,6 +395,7 @@ pub fn terrace_options(
         l0_cut_all: tree.l0.cut_all,
         near: tree.near,
         near_alone: tree.near_alone,
+        far_one_by_one: tree.far_one_by_one,
         near_bucket_bytes: share(tree.near_of_data).checked_div(tree.near_buckets),
         near_meta_none: tree.near_meta_none,
         near_drops: tree.near_drops,

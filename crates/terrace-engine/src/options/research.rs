@@ -44,6 +44,10 @@ pub struct Research {
     /// disk, as in RocksMash (TACO 2022), section 3.2. *Beside:* those around it, while there is
     /// room.
     pub near_alone: bool,
+    /// A scan asks the object store for a block when it comes to it, and a read of several keys for
+    /// one after the other, as in RocksMash (TACO 2022), section 3.2. *Beside:* all that they will
+    /// wait for, at once.
+    pub far_one_by_one: bool,
     /// Bytes of a bucket of blocks on the local disk, if not 8 MiB: at least 64 KiB. *Beside:* 40
     /// and 120 MB in RocksMash (TACO 2022), figure 20.
     pub near_bucket_bytes: Option<u64>,
@@ -199,6 +203,14 @@ impl Baseline {
             meaning: "a block of the object store comes near alone, also while there is room (RocksMash)",
             choose: |research, _| {
                 research.near_alone = true;
+                Ok(())
+            },
+        },
+        Baseline {
+            name: "far-one-by-one",
+            meaning: "a scan asks the object store for a block when it comes to it (RocksMash)",
+            choose: |research, _| {
+                research.far_one_by_one = true;
                 Ok(())
             },
         },

@@ -129,6 +129,7 @@ use lookups::KeyBounds;
 use memory::RangeMemory;
 use open::close::Closer;
 use open::opening::Held;
+use read::scan_length::ScanLength;
 use read::spare_scan::SpareScans;
 use read_points::ReadPoints;
 use report::meters::Meters;
@@ -172,6 +173,8 @@ pub(crate) struct Inner {
     view: Current<View>,
     /// What scans have left to the next ones. It has latches.
     spare_scans: SpareScans,
+    /// How many keys scans show, where that decides what is asked of an object store. Atomic.
+    scan_length: ScanLength,
     /// How many changes of the view let go of something; see [`View::removals`].
     removals: AtomicU64,
     /// What snapshots, iterators and jobs still read at. It has a latch.

@@ -9,7 +9,7 @@ use super::format::block::{BlockEntry, BlockView, KeyBuffer};
 use super::placed::ReadFor;
 use super::reader::{ReadMode, TableReader, entry_ref};
 use crate::explain::note;
-use crate::iter::Cursor;
+use crate::iter::{Approach, Cursor, Direction};
 use crate::{Error, Result};
 
 /// Number of versions of one key after which a cursor stops walking and searches.
@@ -34,6 +34,8 @@ pub struct TableCursor {
     number: Option<SeqNo>,
     /// Up to where the store was asked to have bytes ready.
     ahead: u64,
+    /// The key of this table that the cursor has yet to arrive at.
+    approached: Option<Vec<u8>>,
 }
 
 impl TableCursor {
@@ -47,12 +49,14 @@ impl TableCursor {
             key: KeyBuffer::default(),
             older: None,
             ahead: 0,
+            approached: None,
         }
     }
 
     /// Takes the cursor off its place: whoever has it puts it back, unless there was an error.
     fn lift(&mut self) -> Option<BlockPlace> {
         self.older = None;
+        self.approached = None;
         self.place.take()
     }
 
@@ -265,6 +269,18 @@ impl TableCursor {
         }
     }
 
+    #[cold]
+    fn approach_far(&mut self, key: &[u8]) -> Result<Approach> {
+        let Some(next) = self.reader.next_key(key) else {
+            return self.seek(key).map(Approach::done);
+        };
+        self.lift();
+        let Some(next) = next else { return Ok(Approach::Nowhere) };
+        let near = Approach::near([&next, &[]], Direction::Forward);
+        self.approached = Some(next);
+        Ok(near)
+    }
+
     /// The error for an entry of the cursor's block that does not decode; the cursor stands nowhere
     /// then.
     #[cold]
@@ -323,6 +339,24 @@ impl Cursor for TableCursor {
             self.settle_forward(place)?;
         }
         Ok(self.place.is_some())
+    }
+
+    /// A block of a far table costs a request. Where the table knows its keys, it is put off until
+    /// somebody wants to see the next one of them.
+    #[inline]
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        if self.reader.is_far() {
+            self.approach_far(key)
+        } else {
+            self.seek(key).map(Approach::done)
+        }
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        match self.approached.take() {
+            Some(key) => self.seek(&key),
+            None => Ok(self.place.is_some()),
+        }
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {

@@ -32,6 +32,7 @@
 //!
 //! Start reading at [`mod@format`], then [`TableReader::get`].
 
+mod asking;
 mod block_index;
 mod block_place;
 mod block_walk;

@@ -54,7 +54,7 @@ pub struct TableReader {
     pub(super) file: Arc<dyn TableFile>,
     cache: Arc<BlockCache>,
     /// Where the cached ones of its blocks are; none if the cache keeps none.
-    slots: Arc<BlockSlots>,
+    pub(super) slots: Arc<BlockSlots>,
     pub(super) footer: Footer,
     pub(super) index: BlockIndex,
     pub(super) filter: Option<Arc<Filter>>,

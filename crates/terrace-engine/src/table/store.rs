@@ -149,6 +149,18 @@ pub trait TableFile: Send + Sync + fmt::Debug {
         let _ = interval;
     }
 
+    /// Whether a read of what is not near costs a request, which takes long whatever it reads.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// Begins to read blocks that a reader will come to, ascending, as far as they are not near.
+    /// Waits for nothing; whether the store did shows only in how long the reads take. The default
+    /// does nothing.
+    fn ask_for(&self, blocks: &[ByteInterval]) {
+        let _ = blocks;
+    }
+
     /// How many bytes a reader that goes on from block to block should ask for at once.
     fn piece_bytes(&self) -> u64 {
         READ_AHEAD_BYTES

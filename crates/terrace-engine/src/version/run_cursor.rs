@@ -3,7 +3,7 @@ use terrace_base::{EntryRef, KeyRange, SeqNo};
 use super::KeysCursor;
 use super::Run;
 use crate::Result;
-use crate::iter::Cursor;
+use crate::iter::{Approach, Cursor, Direction};
 use crate::l0::RowTables;
 use crate::table::{ReadMode, TableCursor};
 
@@ -40,6 +40,14 @@ impl RunTables {
         }
     }
 
+    /// The interval of the table at `index`, if there is one.
+    fn span(&self, index: usize) -> Option<&KeyRange> {
+        match self {
+            RunTables::Level(run) => run.tables().get(index).map(|table| table.span()),
+            RunTables::Row(row) => row.tables().get(index).map(|live| live.table.span()),
+        }
+    }
+
     /// How many tables begin below `bound`.
     fn count_below(&self, bound: Option<&[u8]>) -> usize {
         self.count_passed(|span| bound.is_none_or(|bound| span.start() < bound))
@@ -71,13 +79,24 @@ pub struct RunCursor {
     mode: ReadMode,
     /// The table that the cursor stands in.
     table: Option<(usize, KeysCursor)>,
+    /// What it has yet to do to arrive.
+    put_off: Option<PutOff>,
+}
+
+/// How a cursor that is near its key arrives.
+#[derive(Clone, Copy, Debug)]
+enum PutOff {
+    /// As that of its table does.
+    InTable,
+    /// At the first key of the table at this index, or behind it.
+    Table(usize),
 }
 
 impl RunCursor {
     /// A cursor over these tables.
     #[must_use]
     pub fn new(tables: RunTables, read_point: SeqNo, mode: ReadMode) -> RunCursor {
-        RunCursor { tables, read_point, mode, table: None }
+        RunCursor { tables, read_point, mode, table: None, put_off: None }
     }
 
     /// Enters the table at `index`; `false` if there is none.
@@ -127,14 +146,58 @@ impl RunCursor {
     }
 }
 
+impl RunCursor {
+    /// Puts it off to enter the table at `index`, all of which lies behind what is sought.
+    fn put_off_to(&mut self, index: usize) -> Approach {
+        let Some(span) = self.tables.span(index) else { return Approach::Nowhere };
+        self.put_off = Some(PutOff::Table(index));
+        Approach::near([span.start(), &[]], Direction::Forward)
+    }
+}
+
 impl Cursor for RunCursor {
+    fn approach(&mut self, key: &[u8]) -> Result<Approach> {
+        self.put_off = None;
+        let index = self.tables.first_not_before(key);
+        let Some(span) = self.tables.span(index) else {
+            self.table = None;
+            return Ok(Approach::Nowhere);
+        };
+        if key < span.start() {
+            self.table = None;
+            return Ok(self.put_off_to(index));
+        }
+        self.enter(index)?;
+        let Some((_, cursor)) = &mut self.table else { return Ok(Approach::Nowhere) };
+        let approach = cursor.approach(key)?;
+        match approach {
+            Approach::Stands => {}
+            Approach::Near(_) => self.put_off = Some(PutOff::InTable),
+            Approach::Nowhere => return Ok(self.put_off_to(index + 1)),
+        }
+        Ok(approach)
+    }
+
+    fn arrive(&mut self) -> Result<bool> {
+        let stands = match self.put_off.take() {
+            None => return Ok(self.entry().is_some()),
+            Some(PutOff::InTable) => self.in_table(KeysCursor::arrive)?,
+            Some(PutOff::Table(index)) => {
+                self.enter(index)? && self.in_table(|cursor| cursor.seek(b""))?
+            }
+        };
+        self.skip_forward(stands)
+    }
+
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.put_off = None;
         let index = self.tables.first_not_before(key);
         let stands = self.enter(index)? && self.in_table(|cursor| cursor.seek(key))?;
         self.skip_forward(stands)
     }
 
     fn seek_back(&mut self, bound: Option<&[u8]>) -> Result<bool> {
+        self.put_off = None;
         let Some(index) = self.tables.count_below(bound).checked_sub(1) else {
             self.table = None;
             return Ok(false);
@@ -184,6 +247,7 @@ impl Cursor for RunCursor {
 
     fn renew(&mut self, read_point: SeqNo) -> bool {
         self.read_point = read_point;
+        self.put_off = None;
         // A table that cannot be used again is opened again when it is reached.
         self.table.take_if(|(_, cursor)| !cursor.renew(read_point));
         true

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use terrace_env::Latch;
 
 use super::file::Piece;
@@ -14,8 +15,9 @@ use crate::table::ByteInterval;
 /// The least that is read ahead with one request: then the request costs less time than its bytes.
 pub const PIECE_BYTES: u64 = 1 << 20;
 
-/// So many pieces wait to be read; the oldest goes when there are more.
-const PIECES_MAX: usize = 16;
+/// So many bytes wait to be read, in so many pieces; the oldest go when there are more.
+const BYTES_MAX: u64 = 16 << 20;
+const PIECES_MAX: usize = 128;
 
 /// A read that was begun.
 pub(super) enum Asked {
@@ -43,6 +45,10 @@ struct Waiting {
 }
 
 impl Waiting {
+    fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
     fn holds(&self, table: u128, interval: ByteInterval) -> bool {
         let end = interval.offset + interval.bytes as u64;
         self.table == table && self.range.start <= interval.offset && end <= self.range.end
@@ -52,7 +58,38 @@ impl Waiting {
 /// The pieces of all tables of a store that were read ahead, the oldest first.
 #[derive(Default)]
 pub(super) struct ReadAhead {
-    pieces: Latch<VecDeque<Waiting>>,
+    pieces: Latch<Pieces>,
+}
+
+#[derive(Default)]
+struct Pieces {
+    waiting: VecDeque<Waiting>,
+    /// Of all of them.
+    bytes: u64,
+}
+
+impl Pieces {
+    fn find(&self, table: u128, interval: ByteInterval) -> Option<usize> {
+        self.waiting.iter().position(|waiting| waiting.holds(table, interval))
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.bytes();
+        self.waiting.push_back(waiting);
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Waiting> {
+        let removed = self.waiting.remove(index)?;
+        self.bytes -= removed.bytes();
+        Some(removed)
+    }
+
+    /// The oldest, if there are too many.
+    fn pop_excess(&mut self) -> Option<Waiting> {
+        let is_full = self.bytes > BYTES_MAX || self.waiting.len() > PIECES_MAX;
+        // One alone is kept, whatever it has.
+        if is_full && self.waiting.len() > 1 { self.remove(0) } else { None }
+    }
 }
 
 impl ReadAhead {
@@ -65,13 +102,21 @@ impl ReadAhead {
         table_bytes: u64,
         begin: impl FnOnce(Range<u64>) -> PendingGet,
     ) {
-        let first = ByteInterval { bytes: 1, ..interval };
-        if self.pieces.lock().iter().any(|waiting| waiting.holds(table, first)) {
-            return;
-        }
         let bytes = PIECE_BYTES.max(interval.bytes as u64);
         let end = interval.offset.saturating_add(bytes).min(table_bytes);
-        let range = interval.offset..end;
+        self.ask_for(table, interval.offset..end, begin);
+    }
+
+    /// Begins to read `range` of a table, unless what it begins with is under way.
+    pub fn ask_for(
+        &self,
+        table: u128,
+        range: Range<u64>,
+        begin: impl FnOnce(Range<u64>) -> PendingGet,
+    ) {
+        if self.holds(table, ByteInterval { offset: range.start, bytes: 1 }) {
+            return;
+        }
         let pending = begin(range.clone());
         let asked = Asked::Pending { offset: range.start, pending };
         self.keep(Waiting { table, range, asked });
@@ -80,15 +125,14 @@ impl ReadAhead {
     /// What was asked for and holds the interval; it is the caller's now.
     pub fn take(&self, table: u128, interval: ByteInterval) -> Option<Asked> {
         let mut pieces = self.pieces.lock();
-        let index = pieces.iter().position(|waiting| waiting.holds(table, interval))?;
+        let index = pieces.find(table, interval)?;
         pieces.remove(index).map(|waiting| waiting.asked)
     }
 
     /// The bytes of an interval, if they have come.
     pub fn get(&self, table: u128, interval: ByteInterval) -> Option<Vec<u8>> {
         let pieces = self.pieces.lock();
-        let found = pieces.iter().find(|waiting| waiting.holds(table, interval))?;
-        match &found.asked {
+        match &pieces.waiting[pieces.find(table, interval)?].asked {
             Asked::There(piece) => piece.get(interval),
             Asked::Pending { .. } => None,
         }
@@ -96,7 +140,7 @@ impl ReadAhead {
 
     /// Whether something was asked for that holds the interval.
     pub fn holds(&self, table: u128, interval: ByteInterval) -> bool {
-        self.pieces.lock().iter().any(|waiting| waiting.holds(table, interval))
+        self.pieces.lock().find(table, interval).is_some()
     }
 
     /// Keeps a piece of which an interval was read, if more of it is to come.
@@ -108,10 +152,10 @@ impl ReadAhead {
     }
 
     fn keep(&self, waiting: Waiting) {
-        let dropped = {
+        let dropped: SmallVec<[Waiting; 4]> = {
             let mut pieces = self.pieces.lock();
-            pieces.push_back(waiting);
-            if pieces.len() > PIECES_MAX { pieces.pop_front() } else { None }
+            pieces.push(waiting);
+            std::iter::from_fn(|| pieces.pop_excess()).collect()
         };
         // To let go of a read that is under way may call the environment.
         drop(dropped);
@@ -120,6 +164,6 @@ impl ReadAhead {
 
 impl std::fmt::Debug for ReadAhead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ReadAhead, {} pieces", self.pieces.lock().len())
+        write!(f, "ReadAhead, {} pieces", self.pieces.lock().waiting.len())
     }
 }

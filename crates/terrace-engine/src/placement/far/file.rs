@@ -162,6 +162,9 @@ impl FarFile {
             {
                 self.ask_behind(offset + PIECE_BYTES);
             }
+            if let (true, false, Some(near)) = (block.is_some(), goes_on, &self.mounted.near) {
+                near.data.count_asked_for();
+            }
             return Reading { asked, goes_on, around: None };
         }
         let bytes = match is_walk {
@@ -321,6 +324,25 @@ impl TableFile for FarFile {
         }
         mounted.ahead.ask(self.name.nonce, interval, self.name.bytes, |interval| {
             mounted.store.begin_get(&self.object, Some(interval))
+        });
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    /// With one request, from the first that is not near to the last.
+    fn ask_for(&self, blocks: &[ByteInterval]) {
+        let (mounted, table) = (&self.mounted, self.name.cached_as());
+        let near = mounted.near.as_ref();
+        let is_missing =
+            |block: &ByteInterval| !near.is_some_and(|near| near.data.has(table, block.offset));
+        let Some(first) = blocks.iter().find(|block| is_missing(block)) else { return };
+        let last = blocks.iter().rfind(|block| is_missing(block)).unwrap_or(first);
+        let range = first.offset..last.offset + last.bytes as u64;
+        mounted.ahead.ask_for(self.name.nonce, range, |range| {
+            self.sequences.lock().begin(range.start);
+            mounted.store.begin_get(&self.object, Some(range))
         });
     }
 

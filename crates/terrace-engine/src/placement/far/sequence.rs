@@ -45,6 +45,11 @@ impl Sequences {
         beyond.max(end - start)
     }
 
+    /// Somebody will go through the table from `start` on, where a read is under way for that.
+    pub fn begin(&mut self, start: u64) {
+        self.put(Sequence { end: start, beyond: 0 });
+    }
+
     /// Somebody reads from `start` to `end`, which was read ahead; whether the next piece is worth
     /// a request now.
     pub fn passes(&mut self, start: u64, end: u64) -> bool {
@@ -86,6 +91,18 @@ mod tests {
             }
         }
         assert_eq!(asked, [4, 64, 128, 256, 512, 1024, 1024, 1024, 1024]);
+    }
+
+    #[test]
+    fn a_scan_goes_on_behind_what_it_was_expected_to_read() {
+        let mut sequences = Sequences::default();
+        sequences.begin(1 << 20);
+        for block in 0..10 {
+            let at = (1 << 20) + block * 4096;
+            assert!(!sequences.passes(at, at + 4096), "too short for a piece");
+        }
+        let at = (1 << 20) + 10 * 4096;
+        assert_eq!(sequences.bytes_to_read(at, at + 4096), FIRST_BYTES);
     }
 
     #[test]

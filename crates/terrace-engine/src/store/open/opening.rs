@@ -32,6 +32,7 @@ use crate::store::memory::RangeMemory;
 use crate::store::open::close::Closer;
 use crate::store::open::data_disk::is_on_data_disk;
 use crate::store::open::recovery::{Recovered, Replay, cross_check, recover};
+use crate::store::read::scan_length::ScanLength;
 use crate::store::read::spare_scan::SpareScans;
 use crate::store::read_points::ReadPoints;
 use crate::store::report::meters::Meters;
@@ -456,6 +457,7 @@ impl Opening {
             merge_operator: self.merge_operator,
             view: Current::new(view),
             spare_scans: SpareScans::new(&waits),
+            scan_length: ScanLength::default(),
             removals: AtomicU64::new(0),
             read_points: Arc::new(ReadPoints::new(&waits)),
             lookups,

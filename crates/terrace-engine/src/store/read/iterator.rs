@@ -17,6 +17,7 @@ use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
 use crate::iter::{Cursor, lesser_bound};
 use crate::store::read::ahead::{AskAhead, Stretch};
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
+use crate::store::read::asking::ask_for_scan;
 use crate::store::read::open_scan::{HeldScan, OpenScan};
 use crate::store::read::operands::{Gathered, Merged};
 use crate::store::read::sources::{Covering, coverings};
@@ -68,6 +69,8 @@ pub struct Iter {
     /// What was read ahead of value files.
     windows: ValueWindows,
     ahead: AskAhead,
+    /// How many keys it had shown when it last began to go forward, where that matters.
+    began_at: Option<u64>,
     tombstones: Vec<Covering>,
     steps: u32,
     stands: Stands,
@@ -162,6 +165,7 @@ impl Iter {
             shows_keys_only: false,
             windows: ValueWindows::default(),
             ahead: AskAhead::default(),
+            began_at: None,
             tombstones,
             steps: 0,
             stands: Stands::Nowhere,
@@ -199,6 +203,7 @@ impl Iter {
             iter.stands = Stands::Nowhere;
             iter.ahead = AskAhead::default();
             iter.renew_view()?;
+            iter.begin_stretch(key);
             iter.scan.cursor.merged().seek(key.max(iter.range.start()))?;
             iter.watch_place();
             iter.settle(true)
@@ -220,9 +225,39 @@ impl Iter {
         self.stands = Stands::Nowhere;
         self.ahead = AskAhead::default();
         self.renew_view()?;
+        self.end_stretch();
         self.scan.cursor.merged().seek_back(lesser_bound(bound, self.range.end()))?;
         self.watch_place();
         self.settle(false)
+    }
+
+    /// Begins to go forward from `key` on: where tables lie in an object store, it is asked at once
+    /// for what the iterator will probably come to.
+    #[inline]
+    fn begin_stretch(&mut self, key: &[u8]) {
+        if self.inner.cloud.is_some() {
+            self.end_stretch();
+            self.ask_far(key);
+        }
+    }
+
+    #[cold]
+    fn ask_far(&mut self, key: &[u8]) {
+        // What may not wait ends where it would have to, which says nothing of how long it is.
+        if self.mode.waits && !self.inner.options.research.far_one_by_one {
+            self.began_at = Some(self.watch.shown);
+            let from = key.max(self.range.start());
+            let keys = self.inner.scan_length.expected();
+            ask_for_scan(&self.scan.view, from, self.range.end(), keys);
+        }
+    }
+
+    /// Tells how many keys came since it began to go forward, if it did.
+    #[inline]
+    fn end_stretch(&mut self) {
+        if let Some(before) = self.began_at.take() {
+            self.inner.scan_length.showed(self.watch.shown - before);
+        }
     }
 
     /// Notes where a seek has come to, if the iterator is timed.
@@ -607,6 +642,7 @@ impl Drop for Iter {
     fn drop(&mut self) {
         // A thread that panics may hold what a call of the environment must not meet.
         if !std::thread::panicking() {
+            self.end_stretch();
             self.inner.scan_ended(&self.watch, self.scan.cursor.source_count(), self.range.start());
             if let Some(scan) = self.scan.take() {
                 self.inner.leave_spare_scan(scan, self.point.seqno());

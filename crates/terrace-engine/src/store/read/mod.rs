@@ -16,10 +16,12 @@
 //! Begin at `begin.rs` and `get.rs`; `key_search.rs` goes down the tables. `operands.rs` goes on to
 //! the base of a merge, `values.rs` to what a pointer names. `iterator.rs` goes, both ways, over
 //! what `sources.rs` finds in a view and `scan_cursor.rs` merges, and asks for values ahead as
-//! `ahead.rs` says.
+//! `ahead.rs` says. Where tables lie in an object store, `asking.rs` asks all of them at once, for
+//! as much as `scan_length.rs` expects.
 
 mod ahead;
 pub(super) mod answer;
+mod asking;
 pub(super) mod begin;
 pub(super) mod get;
 pub(super) mod iterator;
@@ -30,6 +32,7 @@ pub(super) mod open_scan;
 pub(super) mod operands;
 pub(super) mod pinned;
 pub(super) mod scan_cursor;
+pub(super) mod scan_length;
 pub(super) mod snapshot;
 pub(super) mod sources;
 pub(super) mod spare_scan;

@@ -6,21 +6,25 @@
 //! the filters of the levels, search the index of the table that may have them, and look at the
 //! first line of the block if it is cached: each key's lines are on their way while the others' are
 //! looked at. The reads themselves are those of [`Store::get`], and find the lines there.
+//!
+//! Where tables lie in an object store, what is to be had without waiting is read first; then the
+//! store is asked for what the other keys of a step need, all at once (`asking.rs`).
 
 use std::hint::black_box;
 
 use smallvec::SmallVec;
 use terrace_base::SeqNo;
 
-use crate::Result;
 use crate::cache::BlockPeek;
-use crate::store::read::begin::At;
+use crate::store::read::asking::ask_for_keys;
+use crate::store::read::begin::{At, Readings};
 use crate::store::read::pinned::PinnedItem;
 use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
 use crate::store::{GetOptions, Inner, Store};
-use crate::table::{TableReader, filter_hash};
+use crate::table::{ReadMode, TableReader, filter_hash};
 use crate::version::OpenTable;
+use crate::{Error, Result};
 
 /// How many keys go down in step: enough to keep a core's line buffers busy, few enough that their
 /// lines stay in its first cache.
@@ -48,16 +52,61 @@ impl Inner {
         options: &GetOptions,
     ) -> Result<Vec<Option<PinnedItem>>> {
         let reading = self.begin_reads(keys, at)?;
+        let asks = self.cloud.is_some() && options.wait && keys.len() > 1;
+        let asks = asks && !self.options.research.far_one_by_one;
         let mut items = Vec::with_capacity(keys.len());
         for (step, keys) in keys.chunks(KEYS_IN_STEP).enumerate() {
+            let first = step * KEYS_IN_STEP;
             warm(&reading.view, keys);
+            let mut read = match asks {
+                true => self.read_at_once(&reading, first, keys, options)?,
+                false => SmallVec::new(),
+            };
             for (index, key) in keys.iter().enumerate() {
-                let search = reading.search(step * KEYS_IN_STEP + index, key, options.mode());
+                if let Some(item) = read.get_mut(index).and_then(Option::take) {
+                    items.push(item);
+                    continue;
+                }
+                let search = reading.search(first + index, key, options.mode());
                 let purpose = GetPurpose::Answer;
                 items.push(self.get_in(&reading.view, search, purpose, PinnedItem::new)?);
             }
         }
         Ok(items)
+    }
+
+    /// What can be told of `keys` without waiting, by their places among them. For the others the
+    /// object store is asked, as far as their blocks lie there: whoever reads them then waits for
+    /// all of them together.
+    #[cold]
+    fn read_at_once(
+        &self,
+        reading: &Readings,
+        first: usize,
+        keys: &[&[u8]],
+        options: &GetOptions,
+    ) -> Result<SmallVec<[Option<Option<PinnedItem>>; KEYS_IN_STEP]>> {
+        let mode = ReadMode { waits: false, ..options.mode() };
+        let mut waiting: SmallVec<[&[u8]; KEYS_IN_STEP]> = SmallVec::new();
+        let mut read = SmallVec::new();
+        for (index, key) in keys.iter().enumerate() {
+            let mut search = reading.search(first + index, key, mode);
+            let now = || self.env.wall_time();
+            let got = self.answer_in(&reading.view, &mut search, now, |_| (), PinnedItem::new);
+            match got {
+                Ok(item) => {
+                    self.meters.counters.my_reads().got();
+                    read.push(Some(item));
+                }
+                Err(Error::NeedsIo) => {
+                    waiting.push(key);
+                    read.push(None);
+                }
+                Err(error) => return Err(self.or_closed(error)),
+            }
+        }
+        ask_for_keys(&reading.view, &waiting);
+        Ok(read)
     }
 }
 

@@ -154,6 +154,18 @@ impl MashMeta {
         self.shape.leaf_before(end).map_or_else(Vec::new, |leaf| self.key_of(leaf))
     }
 
+    /// The first key at or above `key`, if there is one.
+    ///
+    /// Cost: a search, and a walk down the trie.
+    #[must_use]
+    pub fn next_key(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let Found { leaf, is_there } = self.search(key);
+        if is_there {
+            return Some(key.to_vec());
+        }
+        (leaf < self.shape.count()).then(|| self.key_of(leaf))
+    }
+
     /// All keys, ascending.
     ///
     /// Cost: a walk down the trie for each.

@@ -122,8 +122,10 @@ impl Keys {
                 let block = self.block_of_version(index, seqno);
                 assert_eq!(trie.find(key, seqno), Some(block), "{context}");
                 assert_eq!(trie.seek(key, seqno), block, "{context}");
+                assert_eq!(trie.next_key(key).as_deref(), Some(key), "{context}");
             }
             Err(index) => {
+                assert_eq!(trie.next_key(key).as_ref(), self.keys.get(index), "{context}");
                 assert_eq!(trie.find(key, seqno), None, "{context}");
                 assert_eq!(trie.seek(key, seqno), self.block_of(index), "{context}");
             }

@@ -249,6 +249,13 @@ impl DataCache {
         found
     }
 
+    /// Somebody reads a block that was not here when the store was asked for it.
+    pub fn count_asked_for(&self) {
+        if self.bytes_max() > 0 {
+            Counters::add(&self.counters.misses, 1);
+        }
+    }
+
     /// Whether the block at `offset` is here, as far as is known without reading anything.
     #[must_use]
     pub fn has(&self, table: u128, offset: u64) -> bool {

@@ -1,6 +1,7 @@
 //! Ranges whose lower levels lie in an object store.
 
 mod archive;
+mod asking;
 mod collect;
 mod database;
 mod durable;
