@@ -201,8 +201,57 @@ const EMPTY: &[Subject] = &[
 const EMPTY_READS: &[&[Step]] =
     &[&[unmeasured(LOAD), empty("none", 0), empty("half", 50), empty("all", 100)]];
 
+const SCANNED: &[Subject] = &[
+    terrace("tries", Far::Beyond(LOCAL)),
+    subject("filters", Tree { far: Far::Beyond(LOCAL), far_filters: true, ..Tree::of_dranges(0) }),
+    subject(
+        "tries, one by one",
+        Tree { far: Far::Beyond(LOCAL), far_one_by_one: true, ..Tree::of_dranges(0) },
+    ),
+    subject(
+        "filters, one by one",
+        Tree {
+            far: Far::Beyond(LOCAL),
+            far_filters: true,
+            far_one_by_one: true,
+            ..Tree::of_dranges(0)
+        },
+    ),
+    SLATEDB,
+];
+
+/// Scans of so many keys each, from anywhere, after updates that all levels have a part of.
+const SCANS: &[&[Step]] = &[&[
+    unmeasured(LOAD),
+    unmeasured(ycsb("churn", "a", 400_000)),
+    scans("1", 1, 40_000),
+    scans("16", 16, 20_000),
+    scans("64", 64, 12_000),
+    scans("256", 256, 4_000),
+]];
+
+const fn scans(name: &'static str, keys: u64, operations: u64) -> Step {
+    let step = Step { scan_count: Some(keys), space: false, ..ycsb(name, "seekrandom", operations) };
+    over(step, Uniform)
+}
+
 /// What is kept near, against what others keep.
 pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "rocksmash-fig21d-scan",
+        paper: PAPER,
+        source: "Fig. 21d",
+        meaning: "scans of 1 to 256 keys from anywhere: far tables with tries or filters, asked at \
+                  once or one by one",
+        headline: "up to 1.2x filters (at 64)",
+        data: DATA,
+        subjects: SCANNED,
+        sequences: SCANS,
+        figures: &[Figure::Throughput, Figure::Requests, Figure::P99],
+        chart: Chart::Bars(Figure::Throughput),
+        all_on_medium: false,
+        runs_of: None,
+    },
     Experiment {
         name: "rocksmash-fig14-ycsb",
         paper: PAPER,

@@ -8,6 +8,7 @@ use terrace_base::{KeyRange, SeqNo};
 
 use super::reader::{TableReader, interval_of};
 use super::store::ByteInterval;
+use crate::iter::Direction;
 
 impl TableReader {
     /// Whether it pays to ask for what will be read: it may lie where each read costs a request.
@@ -17,33 +18,83 @@ impl TableReader {
         self.file.is_far()
     }
 
-    /// The first key at or above `key`, if it is known without a look at its block: where a trie of
-    /// all keys is. `None` if it is not known; `Some(None)` if there is no such key. No I/O.
+    /// The key nearest to `sought` at which a cursor would stand that comes from there, if that is
+    /// known without a look at its block: where a trie of all keys is. `None` if it is not known;
+    /// `Some(None)` if there is no such key. Forward it is the first at or above `sought`, backward
+    /// the last below it, or the last of all. No I/O.
     #[must_use]
-    pub fn next_key(&self, key: &[u8]) -> Option<Option<Vec<u8>>> {
-        self.index.trie().map(|trie| trie.next_key(key))
+    pub fn nearest_key(
+        &self,
+        sought: Option<&[u8]>,
+        direction: Direction,
+    ) -> Option<Option<Vec<u8>>> {
+        self.index.trie().map(|trie| match direction {
+            Direction::Forward => trie.next_key(sought.unwrap_or_default()),
+            Direction::Backward => trie.key_below(sought),
+        })
     }
 
-    /// The blocks that a walk through `range` over at most `keys` keys reads. None if it is known
-    /// that there is no key in it. No I/O.
+    /// The blocks that a walk through `range` from one of its ends over at most `keys` keys reads.
+    /// None if it is known that there is no key in it. No I/O.
     #[must_use]
-    pub fn walk_within(&self, range: &KeyRange, keys: u64) -> Range<usize> {
-        let first = self.index.seek(range.start(), SeqNo::MAX);
-        let is_outside = |key: Option<Vec<u8>>| key.is_none_or(|key| range.is_before(&key));
-        if self.next_key(range.start()).is_some_and(is_outside) {
-            return first..first;
+    pub fn walk_within(&self, range: &KeyRange, keys: u64, direction: Direction) -> Range<usize> {
+        let sought = match direction {
+            Direction::Forward => Some(range.start()),
+            Direction::Backward => range.end(),
+        };
+        let is_outside = |key: Option<Vec<u8>>| key.is_none_or(|key| !range.contains(&key));
+        if self.nearest_key(sought, direction).is_some_and(is_outside) {
+            return 0..0;
         }
-        let mut walk = self.walk_from(first, keys);
-        if let Some(end) = range.end() {
-            // The walk ends when it has seen what lies behind its last key.
-            walk.end = walk.end.min(self.index.seek(end, SeqNo::MAX) + 1);
-        }
-        walk
+        let walk = self.walk_from(sought, keys, direction);
+        // The walk ends when it has seen what lies beyond its last key.
+        let (first, end) = (self.block_at(Some(range.start())), self.block_at(range.end()) + 1);
+        walk.start.max(first.saturating_sub(1))..walk.end.min(end)
     }
 
-    /// The blocks of a walk over about `keys` keys from `first` on, as far as the table goes.
-    fn walk_from(&self, first: usize, keys: u64) -> Range<usize> {
-        first..first.saturating_add(self.blocks_of(keys)).min(self.index.block_count())
+    /// Where a walk over about `keys` keys ends which begins at `sought`: a key that bounds it; or, if
+    /// the table ends before, how many it would still have to come to. No I/O.
+    pub fn end_of_walk(
+        &self,
+        sought: Option<&[u8]>,
+        keys: u64,
+        direction: Direction,
+    ) -> Result<Vec<u8>, u64> {
+        let walk = self.walk_from(sought, keys, direction);
+        match direction {
+            Direction::Forward if walk.end < self.index.block_count() => {
+                return Ok([&self.index.separator(walk.end - 1)[..], b"\0"].concat());
+            }
+            Direction::Backward if walk.start > 0 => {
+                return Ok(self.index.separator(walk.start - 1).into_owned());
+            }
+            Direction::Forward | Direction::Backward => {}
+        }
+        let blocks_in_all = self.properties().block_count.max(1);
+        let walked = self.properties().key_count.saturating_mul(walk.len() as u64) / blocks_in_all;
+        Err(keys.saturating_sub(walked))
+    }
+
+    /// The blocks of a walk over about `keys` keys, as far as the table goes. One that goes back
+    /// looks at what it was told to stay below, and begins before that.
+    fn walk_from(&self, sought: Option<&[u8]>, keys: u64, direction: Direction) -> Range<usize> {
+        let (count, blocks) = (self.index.block_count(), self.blocks_of(keys));
+        match direction {
+            Direction::Forward => {
+                let first = self.block_at(sought.or(Some(b"")));
+                first..first.saturating_add(blocks).min(count)
+            }
+            Direction::Backward => {
+                let end = self.block_at(sought).saturating_add(1).min(count);
+                end.saturating_sub(blocks.saturating_add(1))..end
+            }
+        }
+    }
+
+    /// The block of the first entry at or above a key; the count of blocks if there is none, or no
+    /// key.
+    fn block_at(&self, key: Option<&[u8]>) -> usize {
+        key.map_or(self.index.block_count(), |key| self.index.seek(key, SeqNo::MAX))
     }
 
     /// In how many blocks so many keys lie, of which the first may be the last of its block.
@@ -54,26 +105,31 @@ impl TableReader {
         usize::try_from(blocks).unwrap_or(usize::MAX)
     }
 
-    /// A key behind all that a walk over about `keys` keys comes to which begins at `key`; or, if the
-    /// table ends before, how many it would still have to come to. No I/O.
-    pub fn end_of_walk(&self, key: &[u8], keys: u64) -> Result<Vec<u8>, u64> {
-        let walk = self.walk_from(self.index.seek(key, SeqNo::MAX), keys);
-        if walk.end < self.index.block_count() {
-            return Ok([&self.index.separator(walk.end - 1)[..], b"\0"].concat());
-        }
-        let blocks_in_all = self.properties().block_count.max(1);
-        let walked = self.properties().key_count.saturating_mul(walk.len() as u64) / blocks_in_all;
-        Err(keys.saturating_sub(walked))
-    }
-
     /// Begins to read those of `blocks` that neither the block cache has nor the store keeps near,
-    /// as far as the store can: whoever reads them then waits for them together. Waits for nothing.
-    pub fn ask_for(&self, blocks: Range<usize>) {
-        let missing = blocks.filter(|block| !self.slots.is_kept(*block));
+    /// as far as the store can, and as much as it reads at once: whoever reads them then waits for
+    /// them together. Of more than that, what a walk in this direction reads first. Waits for
+    /// nothing.
+    pub fn ask_for(&self, blocks: Range<usize>, direction: Direction) {
+        if blocks.is_empty() {
+            return;
+        }
+        let bytes_max = self.file.piece_bytes();
+        let (offset, end) = (self.index.offset(blocks.start), self.end_of(blocks.end - 1));
+        let is_within = |block: &usize| match direction {
+            Direction::Forward => self.end_of(*block) - offset <= bytes_max,
+            Direction::Backward => end - self.index.offset(*block) <= bytes_max,
+        };
+        let missing = blocks.filter(is_within).filter(|block| !self.slots.is_kept(*block));
         let intervals: SmallVec<[ByteInterval; 32]> =
             missing.map(|block| interval_of(self.index.handle(block))).collect();
         if !intervals.is_empty() {
             self.file.ask_for(&intervals);
         }
+    }
+
+    /// Where a block ends.
+    fn end_of(&self, block: usize) -> u64 {
+        let handle = self.index.handle(block);
+        handle.offset + handle.bytes
     }
 }

@@ -34,8 +34,8 @@ pub struct TableCursor {
     number: Option<SeqNo>,
     /// Up to where the store was asked to have bytes ready.
     ahead: u64,
-    /// The key of this table that the cursor has yet to arrive at.
-    approached: Option<Vec<u8>>,
+    /// The key of this table that the cursor has yet to arrive at, and on which way.
+    approached: Option<(Vec<u8>, Direction)>,
 }
 
 impl TableCursor {
@@ -270,14 +270,18 @@ impl TableCursor {
     }
 
     #[cold]
-    fn approach_far(&mut self, key: &[u8]) -> Result<Approach> {
-        let Some(next) = self.reader.next_key(key) else {
-            return self.seek(key).map(Approach::done);
+    fn approach_far(&mut self, sought: Option<&[u8]>, direction: Direction) -> Result<Approach> {
+        let Some(nearest) = self.reader.nearest_key(sought, direction) else {
+            return match direction {
+                Direction::Forward => self.seek(sought.unwrap_or_default()),
+                Direction::Backward => self.seek_back(sought),
+            }
+            .map(Approach::done);
         };
         self.lift();
-        let Some(next) = next else { return Ok(Approach::Nowhere) };
-        let near = Approach::near([&next, &[]], Direction::Forward);
-        self.approached = Some(next);
+        let Some(nearest) = nearest else { return Ok(Approach::Nowhere) };
+        let near = Approach::near([&nearest, &[]], direction);
+        self.approached = Some((nearest, direction));
         Ok(near)
     }
 
@@ -346,16 +350,28 @@ impl Cursor for TableCursor {
     #[inline]
     fn approach(&mut self, key: &[u8]) -> Result<Approach> {
         if self.reader.is_far() {
-            self.approach_far(key)
-        } else {
-            self.seek(key).map(Approach::done)
+            return self.approach_far(Some(key), Direction::Forward);
         }
+        self.seek(key).map(Approach::done)
+    }
+
+    #[inline]
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        if self.reader.is_far() {
+            return self.approach_far(bound, Direction::Backward);
+        }
+        self.seek_back(bound).map(Approach::done)
     }
 
     fn arrive(&mut self) -> Result<bool> {
         match self.approached.take() {
-            Some(key) => self.seek(&key),
             None => Ok(self.place.is_some()),
+            Some((key, Direction::Forward)) => self.seek(&key),
+            Some((mut key, Direction::Backward)) => {
+                // The bound that lies right behind the key.
+                key.push(0);
+                self.seek_back(Some(&key))
+            }
         }
     }
 

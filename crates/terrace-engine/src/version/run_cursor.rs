@@ -86,10 +86,10 @@ pub struct RunCursor {
 /// How a cursor that is near its key arrives.
 #[derive(Clone, Copy, Debug)]
 enum PutOff {
-    /// As that of its table does.
-    InTable,
-    /// At the first key of the table at this index, or behind it.
-    Table(usize),
+    /// As that of its table does, and on from there.
+    InTable(Direction),
+    /// At the first key of the table at this index, or at the last one, or beyond it.
+    Table(usize, Direction),
 }
 
 impl RunCursor {
@@ -147,11 +147,48 @@ impl RunCursor {
 }
 
 impl RunCursor {
-    /// Puts it off to enter the table at `index`, all of which lies behind what is sought.
-    fn put_off_to(&mut self, index: usize) -> Approach {
-        let Some(span) = self.tables.span(index) else { return Approach::Nowhere };
-        self.put_off = Some(PutOff::Table(index));
-        Approach::near([span.start(), &[]], Direction::Forward)
+    /// Puts it off to enter the table at `index`, if there is one: all of it lies beyond what is
+    /// sought.
+    fn put_off_to(&mut self, index: Option<usize>, direction: Direction) -> Approach {
+        let table = index.and_then(|index| self.tables.span(index).map(|span| (index, span)));
+        let Some((index, span)) = table else { return Approach::Nowhere };
+        self.put_off = Some(PutOff::Table(index, direction));
+        let nearest = match direction {
+            Direction::Forward => span.start(),
+            // The keys lie below it, so none has first bytes above its own.
+            Direction::Backward => span.end().unwrap_or(&[u8::MAX; 32]),
+        };
+        Approach::near([nearest, &[]], direction)
+    }
+
+    /// Goes near a key in the table at `index`, or in the one beyond it.
+    fn approach_in(
+        &mut self,
+        index: usize,
+        direction: Direction,
+        approach: impl FnOnce(&mut KeysCursor) -> Result<Approach>,
+    ) -> Result<Approach> {
+        self.enter(index)?;
+        let Some((_, cursor)) = &mut self.table else { return Ok(Approach::Nowhere) };
+        let approach = approach(cursor)?;
+        match approach {
+            Approach::Stands => {}
+            Approach::Near(_) => self.put_off = Some(PutOff::InTable(direction)),
+            Approach::Nowhere => {
+                let beyond = match direction {
+                    Direction::Forward => Some(index + 1),
+                    Direction::Backward => index.checked_sub(1),
+                };
+                return Ok(self.put_off_to(beyond, direction));
+            }
+        }
+        Ok(approach)
+    }
+
+    /// Stands in no table, and has nothing to arrive at.
+    fn leave(&mut self) {
+        self.table = None;
+        self.put_off = None;
     }
 }
 
@@ -159,34 +196,46 @@ impl Cursor for RunCursor {
     fn approach(&mut self, key: &[u8]) -> Result<Approach> {
         self.put_off = None;
         let index = self.tables.first_not_before(key);
-        let Some(span) = self.tables.span(index) else {
-            self.table = None;
-            return Ok(Approach::Nowhere);
-        };
-        if key < span.start() {
-            self.table = None;
-            return Ok(self.put_off_to(index));
+        if self.tables.span(index).is_some_and(|span| span.start() <= key) {
+            return self.approach_in(index, Direction::Forward, |cursor| cursor.approach(key));
         }
-        self.enter(index)?;
-        let Some((_, cursor)) = &mut self.table else { return Ok(Approach::Nowhere) };
-        let approach = cursor.approach(key)?;
-        match approach {
-            Approach::Stands => {}
-            Approach::Near(_) => self.put_off = Some(PutOff::InTable),
-            Approach::Nowhere => return Ok(self.put_off_to(index + 1)),
+        self.leave();
+        Ok(self.put_off_to(Some(index), Direction::Forward))
+    }
+
+    fn approach_back(&mut self, bound: Option<&[u8]>) -> Result<Approach> {
+        self.put_off = None;
+        let index = self.tables.count_below(bound).checked_sub(1);
+        let is_beyond = |span: &KeyRange| bound.is_some_and(|bound| span.is_before(bound));
+        match index {
+            Some(index) if !self.tables.span(index).is_none_or(is_beyond) => {
+                let approach = |cursor: &mut KeysCursor| cursor.approach_back(bound);
+                self.approach_in(index, Direction::Backward, approach)
+            }
+            _ => {
+                self.leave();
+                Ok(self.put_off_to(index, Direction::Backward))
+            }
         }
-        Ok(approach)
     }
 
     fn arrive(&mut self) -> Result<bool> {
-        let stands = match self.put_off.take() {
-            None => return Ok(self.entry().is_some()),
-            Some(PutOff::InTable) => self.in_table(KeysCursor::arrive)?,
-            Some(PutOff::Table(index)) => {
-                self.enter(index)? && self.in_table(|cursor| cursor.seek(b""))?
+        let Some(put_off) = self.put_off.take() else { return Ok(self.entry().is_some()) };
+        let (stands, direction) = match put_off {
+            PutOff::InTable(direction) => (self.in_table(KeysCursor::arrive)?, direction),
+            PutOff::Table(index, direction) => {
+                let stands = self.enter(index)?
+                    && self.in_table(|cursor| match direction {
+                        Direction::Forward => cursor.seek(b""),
+                        Direction::Backward => cursor.seek_back(None),
+                    })?;
+                (stands, direction)
             }
         };
-        self.skip_forward(stands)
+        match direction {
+            Direction::Forward => self.skip_forward(stands),
+            Direction::Backward => self.skip_back(stands),
+        }
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<bool> {

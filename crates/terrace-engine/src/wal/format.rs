@@ -284,6 +284,9 @@ impl RecordHeader {
             2 => RecordKind::Closing,
             _ => return Err(CodecError { offset: 30, what: "an unknown kind of record" }),
         };
+        if bytes[31] != 0 {
+            return Err(CodecError { offset: 31, what: "a reserved byte of a record is not zero" });
+        }
         let header =
             RecordHeader { bytes: length, first_seqno, durable, seqno_count, entry_count, kind };
         Ok((header, &bytes[RECORD_HEADER_BYTES..length as usize]))
@@ -622,6 +625,19 @@ mod tests {
         }
         assert!(RecordHeader::decode(&bytes, identity, 264).is_err(), "another offset");
         assert!(RecordHeader::decode(&bytes, identity + 1, 256).is_err(), "another segment");
+    }
+
+    #[test]
+    fn a_sealed_record_of_another_format_is_refused() {
+        let (bytes, identity) = (record(), header().identity);
+        for (at, what) in [(30, "an unknown kind"), (31, "a reserved byte")] {
+            let mut other = bytes.clone();
+            other[at] = 9;
+            let checksum = Checksum::at(identity, 256).bytes(&other[4..]).finish();
+            other[..4].copy_from_slice(&checksum.to_le_bytes());
+            let refused = RecordHeader::decode(&other, identity, 256).expect_err("nobody knows it");
+            assert!(refused.offset == at && refused.what.starts_with(what), "{refused:?}");
+        }
     }
 
     /// Sealed headers whose position leaves no room for the next one once made an open panic, on

@@ -102,21 +102,21 @@ impl ReadAhead {
         table_bytes: u64,
         begin: impl FnOnce(Range<u64>) -> PendingGet,
     ) {
+        if self.holds(table, ByteInterval { bytes: 1, ..interval }) {
+            return;
+        }
         let bytes = PIECE_BYTES.max(interval.bytes as u64);
         let end = interval.offset.saturating_add(bytes).min(table_bytes);
         self.ask_for(table, interval.offset..end, begin);
     }
 
-    /// Begins to read `range` of a table, unless what it begins with is under way.
+    /// Begins to read `range` of a table.
     pub fn ask_for(
         &self,
         table: u128,
         range: Range<u64>,
         begin: impl FnOnce(Range<u64>) -> PendingGet,
     ) {
-        if self.holds(table, ByteInterval { offset: range.start, bytes: 1 }) {
-            return;
-        }
         let pending = begin(range.clone());
         let asked = Asked::Pending { offset: range.start, pending };
         self.keep(Waiting { table, range, asked });
@@ -143,10 +143,10 @@ impl ReadAhead {
         self.pieces.lock().find(table, interval).is_some()
     }
 
-    /// Keeps a piece of which an interval was read, if more of it is to come.
+    /// Keeps a piece of which an interval was read, if there is more of it.
     pub fn keep_rest(&self, table: u128, read: ByteInterval, piece: Arc<Piece>) {
         let range = piece.offset..piece.offset + piece.bytes.len() as u64;
-        if read.offset + (read.bytes as u64) < range.end {
+        if read.bytes < piece.bytes.len() {
             self.keep(Waiting { table, range, asked: Asked::There(piece) });
         }
     }

@@ -153,10 +153,10 @@ impl FarFile {
     /// Begins to read an interval that is not in the tail; what comes after it if somebody goes
     /// through the table, and what is around it if it is a block and there is room near.
     fn ask(&self, interval: ByteInterval, block: Option<&PlacedBlock<'_>>) -> Reading {
-        let (start, end) = (interval.offset, interval.offset + interval.bytes as u64);
+        let read = interval.offset..interval.offset + interval.bytes as u64;
         let is_walk = block.is_none_or(PlacedBlock::is_walked_to);
         if let Some(asked) = self.mounted.ahead.take(self.name.nonce, interval) {
-            let goes_on = is_walk && self.sequences.lock().passes(start, end);
+            let goes_on = is_walk && self.sequences.lock().passes(&read);
             if let Asked::Pending { offset, .. } = &asked
                 && goes_on
             {
@@ -167,13 +167,14 @@ impl FarFile {
             }
             return Reading { asked, goes_on, around: None };
         }
-        let bytes = match is_walk {
-            true => self.sequences.lock().bytes_to_read(start, end),
-            false => end - start,
+        let worth = match is_walk {
+            true => self.sequences.lock().worth_reading(&read),
+            false => read.clone(),
         };
-        let mut piece = start..(start + bytes).min(self.name.bytes).max(end);
-        let goes_on = bytes > end - start && bytes >= PIECE_BYTES;
-        if goes_on {
+        let bytes = worth.end - worth.start;
+        let mut piece = worth.start..worth.end.min(self.name.bytes).max(read.end);
+        let goes_on = bytes > read.end - read.start && bytes >= PIECE_BYTES;
+        if goes_on && worth.start == read.start {
             self.ask_behind(piece.end);
         }
         let around = block.filter(|_| !goes_on).and_then(|block| self.around(block, &piece));
@@ -190,7 +191,7 @@ impl FarFile {
     fn around(&self, block: &PlacedBlock<'_>, read: &Range<u64>) -> Option<Around> {
         let near = self.mounted.near.as_ref()?;
         let (interval, mut piece) = (block.interval(), piece_of(block.interval()));
-        let is_alone = read.end == interval.offset + interval.bytes as u64;
+        let is_alone = read.end - read.start == interval.bytes as u64;
         if !is_alone {
             piece = read.start..piece.end.min(read.end);
         }
@@ -335,13 +336,15 @@ impl TableFile for FarFile {
     fn ask_for(&self, blocks: &[ByteInterval]) {
         let (mounted, table) = (&self.mounted, self.name.cached_as());
         let near = mounted.near.as_ref();
-        let is_missing =
-            |block: &ByteInterval| !near.is_some_and(|near| near.data.has(table, block.offset));
+        let is_missing = |block: &ByteInterval| {
+            let is_near = near.is_some_and(|near| near.data.has(table, block.offset));
+            !is_near && !mounted.ahead.holds(self.name.nonce, *block)
+        };
         let Some(first) = blocks.iter().find(|block| is_missing(block)) else { return };
         let last = blocks.iter().rfind(|block| is_missing(block)).unwrap_or(first);
         let range = first.offset..last.offset + last.bytes as u64;
         mounted.ahead.ask_for(self.name.nonce, range, |range| {
-            self.sequences.lock().begin(range.start);
+            self.sequences.lock().begin(&range);
             mounted.store.begin_get(&self.object, Some(range))
         });
     }

@@ -11,14 +11,18 @@
 //!   │ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ │       deepest level: blocks of as many keys as a scan shows
 //!   │    ▪         ▪          │  ▪    upper levels: as far as that goes, and a block behind
 //! ```
+//! One that goes back asks the same way from the other end.
+//!
 //! What is read stands in tables (`placement/far/ahead.rs`) until the cursors come to it.
 //!
 //! *Differs* from RocksMash (TACO 2022), which reads cloud storage a block at a time.
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use terrace_base::{KeyRange, SeqNo};
 
+use crate::iter::{Direction, lesser_bound};
 use crate::store::view::View;
 use crate::table::{TableReader, filter_hash};
 use crate::version::{OpenTable, Table};
@@ -26,44 +30,64 @@ use crate::version::{OpenTable, Table};
 /// In how many tables of a level one after the other something is asked for.
 const TABLES_MAX: usize = 4;
 
-/// Begins to read in far tables what a scan comes to that shows about `keys` keys from `from` on,
-/// all below `end`. Waits for nothing.
-pub(super) fn ask_for_scan(view: &View, from: &[u8], end: Option<&[u8]>, keys: u64) {
-    let walk_end = end_of_walk(view, from, keys);
-    let until = [end, walk_end.as_deref()].into_iter().flatten().min();
-    let range = KeyRange::new(from, until.map(<[u8]>::to_vec));
+/// Begins to read in far tables what a scan comes to that goes through `range` from one of its ends
+/// and shows about `keys` keys. Waits for nothing.
+pub(super) fn ask_for_scan(view: &View, range: &KeyRange, keys: u64, direction: Direction) {
+    let range = within_walk(view, range, keys, direction);
+    let ask = |table: &Arc<Table>| {
+        if let Some(reader) = blocks_of(table).filter(|reader| reader.is_far()) {
+            reader.ask_for(reader.walk_within(&range, keys, direction), direction);
+        }
+    };
     for row in view.version.l0().content().rows_within(&range) {
         let within = row.tables().iter().filter(|live| live.overlaps(&range));
-        within.for_each(|live| ask_in(&live.table, &range, keys));
+        within.for_each(|live| ask(&live.table));
     }
     for (_, run) in view.version.runs() {
-        run.overlapping(&range).iter().for_each(|table| ask_in(table, &range, keys));
+        run.overlapping(&range).iter().for_each(ask);
     }
 }
 
-/// About where a walk over so many keys ends, by the deepest level, which has most of them; `None`
-/// if it goes on to the end.
-fn end_of_walk(view: &View, from: &[u8], mut keys: u64) -> Option<Vec<u8>> {
+/// About the part of `range` that a walk over so many keys goes through.
+fn within_walk(view: &View, range: &KeyRange, keys: u64, direction: Direction) -> KeyRange {
+    let Some(reached) = end_of_walk(view, range, keys, direction) else { return range.clone() };
+    match direction {
+        Direction::Forward => {
+            let end = lesser_bound(Some(&reached), range.end());
+            KeyRange::new(range.start(), end.map(<[u8]>::to_vec))
+        }
+        Direction::Backward => {
+            let start = range.start().max(&reached);
+            KeyRange::new(start, range.end().map(<[u8]>::to_vec))
+        }
+    }
+}
+
+/// Where it ends, by the deepest level, which has most of the keys; `None` if only the interval
+/// does.
+fn end_of_walk(
+    view: &View,
+    range: &KeyRange,
+    mut keys: u64,
+    direction: Direction,
+) -> Option<Vec<u8>> {
     let (_, deepest) = view.version.runs().rfind(|(_, run)| !run.is_empty())?;
-    let tables = &deepest.tables()[deepest.first_not_before(from)..];
-    for table in tables.iter().take(TABLES_MAX) {
-        let Some(reader) = blocks_of(table) else { return end_of(table) };
-        match reader.end_of_walk(from, keys) {
+    let tables = deepest.overlapping(range);
+    let (sought, tables): (_, SmallVec<[&Arc<Table>; TABLES_MAX]>) = match direction {
+        Direction::Forward => (Some(range.start()), tables.iter().take(TABLES_MAX).collect()),
+        Direction::Backward => (range.end(), tables.iter().rev().take(TABLES_MAX).collect()),
+    };
+    for table in &tables {
+        let reader = blocks_of(table)?;
+        match reader.end_of_walk(sought, keys, direction) {
             Ok(end) => return Some(end),
             Err(rest) => keys = rest,
         }
     }
-    tables.get(TABLES_MAX - 1).and_then(end_of)
-}
-
-fn end_of(table: &Arc<Table>) -> Option<Vec<u8>> {
-    table.span().end().map(<[u8]>::to_vec)
-}
-
-/// Asks for what a walk through `range` over at most `keys` keys reads of one table.
-fn ask_in(table: &Arc<Table>, range: &KeyRange, keys: u64) {
-    if let Some(reader) = blocks_of(table).filter(|reader| reader.is_far()) {
-        reader.ask_for(reader.walk_within(range, keys));
+    let last = tables.last()?.span();
+    match direction {
+        Direction::Forward => last.end().map(<[u8]>::to_vec),
+        Direction::Backward => Some(last.start().to_vec()),
     }
 }
 
@@ -78,7 +102,7 @@ pub(super) fn ask_for_keys(view: &View, keys: &[&[u8]]) {
             block.map(|block| (reader, block))
         });
         if let Some((reader, block)) = blocks.next().filter(|(reader, _)| reader.is_far()) {
-            reader.ask_for(block..block + 1);
+            reader.ask_for(block..block + 1, Direction::Forward);
         }
     }
 }

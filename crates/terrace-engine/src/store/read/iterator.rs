@@ -14,7 +14,7 @@ use terrace_base::{EntryRef, KeyRange, SeqNo, WallTime};
 use terrace_env::{PlantedBug, is_planted};
 
 use crate::explain::{Hidden, ScanWatch, is_recording, note, waits};
-use crate::iter::{Cursor, lesser_bound};
+use crate::iter::{Cursor, Direction, lesser_bound};
 use crate::store::read::ahead::{AskAhead, Stretch};
 use crate::store::read::answer::{Answer, answer, covers, unsupported};
 use crate::store::read::asking::ask_for_scan;
@@ -69,7 +69,7 @@ pub struct Iter {
     /// What was read ahead of value files.
     windows: ValueWindows,
     ahead: AskAhead,
-    /// How many keys it had shown when it last began to go forward, where that matters.
+    /// How many keys it had shown when it last sought one, where that matters.
     began_at: Option<u64>,
     tombstones: Vec<Covering>,
     steps: u32,
@@ -203,7 +203,7 @@ impl Iter {
             iter.stands = Stands::Nowhere;
             iter.ahead = AskAhead::default();
             iter.renew_view()?;
-            iter.begin_stretch(key);
+            iter.begin_stretch(Some(key), Direction::Forward);
             iter.scan.cursor.merged().seek(key.max(iter.range.start()))?;
             iter.watch_place();
             iter.settle(true)
@@ -225,34 +225,39 @@ impl Iter {
         self.stands = Stands::Nowhere;
         self.ahead = AskAhead::default();
         self.renew_view()?;
-        self.end_stretch();
+        self.begin_stretch(bound, Direction::Backward);
         self.scan.cursor.merged().seek_back(lesser_bound(bound, self.range.end()))?;
         self.watch_place();
         self.settle(false)
     }
 
-    /// Begins to go forward from `key` on: where tables lie in an object store, it is asked at once
+    /// Begins to go on from what is sought: where tables lie in an object store, it is asked at once
     /// for what the iterator will probably come to.
     #[inline]
-    fn begin_stretch(&mut self, key: &[u8]) {
+    fn begin_stretch(&mut self, sought: Option<&[u8]>, direction: Direction) {
         if self.inner.cloud.is_some() {
             self.end_stretch();
-            self.ask_far(key);
+            self.ask_far(sought, direction);
         }
     }
 
     #[cold]
-    fn ask_far(&mut self, key: &[u8]) {
+    fn ask_far(&mut self, sought: Option<&[u8]>, direction: Direction) {
         // What may not wait ends where it would have to, which says nothing of how long it is.
-        if self.mode.waits && !self.inner.options.research.far_one_by_one {
-            self.began_at = Some(self.watch.shown);
-            let from = key.max(self.range.start());
-            let keys = self.inner.scan_length.expected();
-            ask_for_scan(&self.scan.view, from, self.range.end(), keys);
+        if !self.mode.waits || self.inner.options.research.far_one_by_one {
+            return;
         }
+        self.began_at = Some(self.watch.shown);
+        let (start, end) = (self.range.start(), self.range.end());
+        let (start, end) = match direction {
+            Direction::Forward => (sought.map_or(start, |key| key.max(start)), end),
+            Direction::Backward => (start, lesser_bound(sought, end)),
+        };
+        let range = KeyRange::new(start, end.map(<[u8]>::to_vec));
+        ask_for_scan(&self.scan.view, &range, self.inner.scan_length.expected(), direction);
     }
 
-    /// Tells how many keys came since it began to go forward, if it did.
+    /// Tells how many keys came since it began to go on, if it did.
     #[inline]
     fn end_stretch(&mut self) {
         if let Some(before) = self.began_at.take() {

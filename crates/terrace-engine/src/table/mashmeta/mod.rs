@@ -166,6 +166,14 @@ impl MashMeta {
         (leaf < self.shape.count()).then(|| self.key_of(leaf))
     }
 
+    /// The last key below `bound`, or the last of all if there is no bound; if there is one. Cost:
+    /// as [`MashMeta::next_key`].
+    #[must_use]
+    pub fn key_below(&self, bound: Option<&[u8]>) -> Option<Vec<u8>> {
+        let end = bound.map_or(self.shape.count(), |bound| self.search(bound).leaf);
+        self.shape.leaf_before(end).map(|leaf| self.key_of(leaf))
+    }
+
     /// All keys, ascending.
     ///
     /// Cost: a walk down the trie for each.

@@ -114,6 +114,13 @@ impl Keys {
         block
     }
 
+    /// The same for the key below one before which there are `count`.
+    fn check_below(&self, trie: &MashMeta, key: &[u8], count: usize, context: &str) {
+        let below = count.checked_sub(1).map(|index| &self.keys[index]);
+        assert_eq!(trie.key_below(Some(key)).as_ref(), below, "{context}");
+        assert_eq!(trie.key_below(None).as_ref(), self.keys.last(), "{context}");
+    }
+
     /// Whether the trie answers as the list does, for some key.
     fn check(&self, trie: &MashMeta, key: &[u8], seqno: SeqNo, context: &str) {
         let context = format!("{context}, {:?} at {seqno}", key.escape_ascii().to_string());
@@ -123,9 +130,11 @@ impl Keys {
                 assert_eq!(trie.find(key, seqno), Some(block), "{context}");
                 assert_eq!(trie.seek(key, seqno), block, "{context}");
                 assert_eq!(trie.next_key(key).as_deref(), Some(key), "{context}");
+                self.check_below(trie, key, index, &context);
             }
             Err(index) => {
                 assert_eq!(trie.next_key(key).as_ref(), self.keys.get(index), "{context}");
+                self.check_below(trie, key, index, &context);
                 assert_eq!(trie.find(key, seqno), None, "{context}");
                 assert_eq!(trie.seek(key, seqno), self.block_of(index), "{context}");
             }

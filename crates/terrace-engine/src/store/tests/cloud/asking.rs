@@ -8,6 +8,7 @@ use terrace_base::KeyRange;
 use terrace_env::{ObjectsEnv, ObjectsProfile};
 
 use super::near::{gets_asked, opened_again, with_cache};
+use crate::iter::Direction;
 use crate::options::Research;
 use crate::store::tests::*;
 use crate::store::{GetOptions, IterOptions};
@@ -64,66 +65,91 @@ struct Cost {
     took: Duration,
 }
 
-/// Shows at most so many keys from one on: how many there were, and what they cost.
-fn scan(store: &Store, from: usize, count: usize) -> Result<(usize, Cost)> {
+/// Shows at most so many keys on the way from one that is there: how many there were, and what they
+/// cost.
+fn scan(store: &Store, from: usize, count: usize, way: Direction) -> Result<(usize, Cost)> {
     let env = store.process().env();
     let (gets, began) = (gets_asked(store)?, env.now());
     let mut iter = store.iter(IterOptions { mode: UNCACHED, ..IterOptions::default() })?;
-    iter.seek(format!("{from:04}").as_bytes())?;
+    match way {
+        Direction::Forward => iter.seek(&key_bytes(from))?,
+        Direction::Backward => iter.seek_back(Some(&key_bytes(from + 1)))?,
+    }
     let mut shown = 0;
     while let Some(entry) = iter.entry() {
-        let key = from + shown;
-        let value = value(key);
-        assert_eq!((entry.key, entry.value), (format!("{key:04}").as_bytes(), value.as_bytes()));
+        let key = match way {
+            Direction::Forward => from + shown,
+            Direction::Backward => from - shown,
+        };
+        assert_eq!((entry.key, entry.value), (&*key_bytes(key), value(key).as_bytes()));
         shown += 1;
         if shown == count {
             break;
         }
-        iter.next()?;
+        match way {
+            Direction::Forward => iter.next()?,
+            Direction::Backward => iter.prev()?,
+        }
     }
     let cost = Cost { gets: gets_asked(store)? - gets, took: env.now() - began };
     Ok((shown, cost))
 }
 
+fn key_bytes(key: usize) -> Vec<u8> {
+    format!("{key:04}").into_bytes()
+}
+
+/// What scans of so many keys cost, one after the other.
+fn costs(
+    seed: u64,
+    research: Research,
+    froms: impl Iterator<Item = usize> + Send,
+    count: usize,
+    way: Direction,
+) -> Result<Vec<Cost>> {
+    simulate(seed, |env| {
+        let store = few_levels(env, research)?;
+        let costs = froms.map(|from| {
+            let (shown, cost) = scan(&store, from, count, way)?;
+            assert_eq!(shown, count);
+            Ok(cost)
+        });
+        let costs = costs.collect::<Result<Vec<Cost>>>()?;
+        store.close().map(|()| costs)
+    })
+}
+
 #[test]
 fn a_seek_waits_once_for_all_levels() -> Result<()> {
-    simulate(121, |env| {
-        let store = few_levels(env, Research::default())?;
-        for from in (5..KEYS).step_by(131) {
-            let (_, cost) = scan(&store, from, 1)?;
-            assert!(cost.gets <= 3 && cost.took < READ * 2, "{from}: {cost:?}");
+    for (seed, way) in [(121, Direction::Forward), (122, Direction::Backward)] {
+        let froms = || (5..KEYS).step_by(131);
+        let costs = |research| costs(seed, research, froms(), 1, way);
+        for cost in costs(Research::default())? {
+            assert!(cost.gets <= 3 && cost.took < READ * 2, "{way:?}: {cost:?}");
         }
-        store.close()
-    })?;
-    simulate(122, |env| {
-        let research = Research { far_one_by_one: true, ..Research::default() };
-        let store = few_levels(env, research)?;
-        let costs = (5..KEYS).step_by(131).map(|from| Ok(scan(&store, from, 1)?.1));
-        let costs = costs.collect::<Result<Vec<Cost>>>()?;
+        let costs = costs(Research { far_one_by_one: true, ..Research::default() })?;
         assert!(costs.iter().all(|cost| cost.took >= READ * cost.gets as u32), "{costs:?}");
         assert!(costs.iter().any(|cost| cost.gets > 1), "{costs:?}");
-        store.close()
-    })
+    }
+    Ok(())
 }
 
 /// Scans of forty keys: the first one, and those that know of it.
 #[test]
 fn as_much_is_asked_for_as_scans_show() -> Result<()> {
-    simulate(123, |env| {
-        let store = few_levels(env, Research::default())?;
-        let froms = (0..KEYS - 40).step_by(47);
-        let costs = froms.map(|from| Ok(scan(&store, from, 40)?.1));
-        let costs = costs.collect::<Result<Vec<Cost>>>()?;
+    for (seed, way) in [(123, Direction::Forward), (124, Direction::Backward)] {
+        let froms = (50..KEYS - 50).step_by(47);
+        let costs = costs(seed, Research::default(), froms, 40, way)?;
         let (first, later) = (&costs[0], &costs[1..]);
-        assert!(first.gets > 2, "{first:?}");
+        assert!(first.gets > 2, "{way:?}: {first:?}");
         for cost in later {
             // Two levels, and a table that ends on the way.
-            assert!(cost.gets <= 5 && cost.took < READ * 3, "{cost:?}");
+            assert!(cost.gets <= 5 && cost.took < READ * 3, "{way:?}: {cost:?}");
         }
         let waited: Duration = later.iter().map(|cost| cost.took).sum();
-        assert!(waited < READ * 4 / 3 * later.len() as u32, "{waited:?} for {}", later.len());
-        store.close()
-    })
+        assert!(waited < READ * 4 / 3 * later.len() as u32, "{way:?}: {waited:?} in {costs:?}");
+    }
+    Ok(())
 }
 
 #[test]
@@ -152,9 +178,9 @@ fn several_keys_are_waited_for_together() -> Result<()> {
             store.close().map(|()| cost)
         })
     };
-    let together = read(124, Research::default())?;
+    let together = read(125, Research::default())?;
     assert!(together.gets == 16 && together.took < READ * 2, "{together:?}");
-    let alone = read(125, Research { far_one_by_one: true, ..Research::default() })?;
+    let alone = read(126, Research { far_one_by_one: true, ..Research::default() })?;
     assert!(alone.gets == 16 && alone.took >= READ * 16, "{alone:?}");
     Ok(())
 }
