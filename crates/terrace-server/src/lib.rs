@@ -90,6 +90,7 @@
 //! | `UNKNOWN` | the write may or may not be found after the next start | read the key after a restart |
 //! | `CORRUPTION` | stored bytes are damaged; other keys can be read | run `terrace check` |
 //! | `READONLY` | the database was opened for reading | open it for writing |
+//! | `LOADING` | the database is being opened; the connection ends | ask again in a moment |
 //! | `SHUTDOWN` | the server is stopping | ask again later |
 //! | `BUSY` | another operation runs | see `OPERATION STATUS` |
 //! | `CANCELLED` | the operation was ended by `OPERATION CANCEL`; there is no copy | |
@@ -104,6 +105,7 @@ mod command;
 mod connection;
 mod cursors;
 mod glob;
+mod loading;
 mod local;
 mod net;
 mod operations;
@@ -118,7 +120,7 @@ pub use local::{LocalServer, LocalSession};
 pub use net::raise_file_limit;
 pub use options::{DEFAULT_PORT, OptionsError, ServerOptions};
 pub use password::Password;
-pub use server::{ServeError, Server, serve};
+pub use server::{Listening, ServeError, Server, serve, serve_opening};
 
 /// The version of Redis whose commands and texts are followed, as clients ask for it.
 pub(crate) const REDIS_VERSION: &str = "7.0.0";

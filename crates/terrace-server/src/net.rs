@@ -18,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub(crate) use tokio::join;
 pub(crate) use tokio::select;
 pub(crate) use tokio::sync::Semaphore;
 pub(crate) use tokio::task::yield_now;

@@ -1,6 +1,8 @@
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use terrace_server::{ServerOptions, serve as serve_until_stopped};
+use terrace::Db;
+use terrace_server::{ServeError, ServerOptions, serve_opening as serve_until_stopped};
 
 use crate::args::ServeArgs;
 use crate::commands::Target;
@@ -32,15 +34,25 @@ pub(super) fn serve(args: ServeArgs, target: &Target) -> Outcome {
     options.validate().map_err(|error| Failure::Usage(error.to_string()))?;
     let store_options = args.store.options()?;
     terminal::show_log();
-    let db = open(&target.directory()?, Access::Create, store_options)?;
-    let served = serve_until_stopped(db.clone(), options, |address| {
+    let directory = target.directory()?;
+    // What was opened, to be closed if the server does not start over it.
+    let opened = Arc::new(OnceLock::new());
+    let keep = Arc::clone(&opened);
+    let open_it = move || {
+        let db = open(&directory, Access::Create, store_options)?;
+        Ok::<Db, Failure>(keep.get_or_init(|| db).clone())
+    };
+    let served = serve_until_stopped(open_it, options, |address| {
         let mut output = Output::new();
         // Whoever started the server may not be listening, which is no reason to stop.
         let _ = output.line(format_args!("listening on {address}")).and_then(|()| output.finish());
-    });
+    })?;
     // Closed already if the server ran; if it did not start, this does it.
-    let closed = db.close();
-    served.map_err(|error| Failure::Failed(error.to_string()))?;
+    let closed = opened.get().map_or(Ok(()), Db::close);
+    served.map_err(|error| match error {
+        ServeError::Stopped => Failure::Interrupted(error.to_string()),
+        _ => Failure::Failed(error.to_string()),
+    })?;
     closed.or_else(|error| match error.kind() {
         terrace::ErrorKind::Closed => Ok(()),
         _ => Err(error.into()),

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
 use terrace_base::{KeyRange, SeqNo};
 
 use super::reader::{TableReader, interval_of};
@@ -105,26 +104,33 @@ impl TableReader {
         usize::try_from(blocks).unwrap_or(usize::MAX)
     }
 
-    /// Begins to read those of `blocks` that neither the block cache has nor the store keeps near,
-    /// as far as the store can, and as much as it reads at once: whoever reads them then waits for
-    /// them together. Of more than that, what a walk in this direction reads first. Waits for
-    /// nothing.
+    /// Begins to read what a walk through `blocks` in this direction will probably come to and is
+    /// neither in the block cache nor near: with one request, as far as that goes. Nothing if all of
+    /// the first half is there: half of such walks end before the rest. Waits for nothing.
     pub fn ask_for(&self, blocks: Range<usize>, direction: Direction) {
-        if blocks.is_empty() {
-            return;
-        }
-        let bytes_max = self.file.piece_bytes();
-        let (offset, end) = (self.index.offset(blocks.start), self.end_of(blocks.end - 1));
-        let is_within = |block: &usize| match direction {
-            Direction::Forward => self.end_of(*block) - offset <= bytes_max,
-            Direction::Backward => end - self.index.offset(*block) <= bytes_max,
+        let is_missing = |block: &usize| {
+            let handle = self.index.handle(*block);
+            !self.slots.is_kept(*block) && !self.file.is_near(interval_of(handle))
         };
-        let missing = blocks.filter(is_within).filter(|block| !self.slots.is_kept(*block));
-        let intervals: SmallVec<[ByteInterval; 32]> =
-            missing.map(|block| interval_of(self.index.handle(block))).collect();
-        if !intervals.is_empty() {
-            self.file.ask_for(&intervals);
-        }
+        let half = blocks.len().div_ceil(2);
+        let (near_end, far_end) = match direction {
+            Direction::Forward => {
+                let first = blocks.clone().take(half).find(is_missing);
+                (first, first.and_then(|first| (first..blocks.end).rfind(is_missing)))
+            }
+            Direction::Backward => {
+                let last = blocks.clone().rev().take(half).find(is_missing);
+                (last, last.and_then(|last| (blocks.start..=last).find(is_missing)))
+            }
+        };
+        let (Some(one), Some(other)) = (near_end, far_end) else { return };
+        let (start, end) = (self.index.offset(one.min(other)), self.end_of(one.max(other)));
+        let bytes_max = self.file.piece_bytes();
+        let (start, end) = match direction {
+            Direction::Forward => (start, end.min(start + bytes_max)),
+            Direction::Backward => (start.max(end.saturating_sub(bytes_max)), end),
+        };
+        self.file.ask_for(ByteInterval { offset: start, bytes: (end - start) as usize });
     }
 
     /// Where a block ends.

@@ -154,11 +154,16 @@ pub trait TableFile: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Begins to read blocks that a reader will come to, ascending, as far as they are not near.
-    /// Waits for nothing; whether the store did shows only in how long the reads take. The default
-    /// does nothing.
-    fn ask_for(&self, blocks: &[ByteInterval]) {
-        let _ = blocks;
+    /// Whether a block can be had without a request, or is being read already.
+    fn is_near(&self, block: ByteInterval) -> bool {
+        let _ = block;
+        true
+    }
+
+    /// Begins to read what a reader will probably come to, if the store can. Waits for nothing;
+    /// whether it did shows only in how long the reads take. The default does nothing.
+    fn ask_for(&self, interval: ByteInterval) {
+        let _ = interval;
     }
 
     /// How many bytes a reader that goes on from block to block should ask for at once.

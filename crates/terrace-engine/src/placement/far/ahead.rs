@@ -19,6 +19,10 @@ pub const PIECE_BYTES: u64 = 1 << 20;
 const BYTES_MAX: u64 = 16 << 20;
 const PIECES_MAX: usize = 128;
 
+/// So many of them may be on their way, each of which holds the place of a request until somebody
+/// comes to it or it goes.
+const PENDING_MAX: usize = 24;
+
 /// A read that was begun.
 pub(super) enum Asked {
     /// The answer is on its way.
@@ -47,6 +51,10 @@ struct Waiting {
 impl Waiting {
     fn bytes(&self) -> u64 {
         self.range.end - self.range.start
+    }
+
+    fn is_pending(&self) -> bool {
+        matches!(self.asked, Asked::Pending { .. })
     }
 
     fn holds(&self, table: u128, interval: ByteInterval) -> bool {
@@ -84,11 +92,19 @@ impl Pieces {
         Some(removed)
     }
 
-    /// The oldest, if there are too many.
+    /// The oldest one, if there are too many, or the oldest of those on their way.
     fn pop_excess(&mut self) -> Option<Waiting> {
         let is_full = self.bytes > BYTES_MAX || self.waiting.len() > PIECES_MAX;
         // One alone is kept, whatever it has.
-        if is_full && self.waiting.len() > 1 { self.remove(0) } else { None }
+        if is_full && self.waiting.len() > 1 {
+            return self.remove(0);
+        }
+        let pending = || self.waiting.iter().filter(|waiting| waiting.is_pending());
+        if pending().count() <= PENDING_MAX {
+            return None;
+        }
+        let oldest = self.waiting.iter().position(Waiting::is_pending)?;
+        self.remove(oldest)
     }
 }
 

@@ -332,20 +332,17 @@ impl TableFile for FarFile {
         true
     }
 
-    /// With one request, from the first that is not near to the last.
-    fn ask_for(&self, blocks: &[ByteInterval]) {
-        let (mounted, table) = (&self.mounted, self.name.cached_as());
-        let near = mounted.near.as_ref();
-        let is_missing = |block: &ByteInterval| {
-            let is_near = near.is_some_and(|near| near.data.has(table, block.offset));
-            !is_near && !mounted.ahead.holds(self.name.nonce, *block)
-        };
-        let Some(first) = blocks.iter().find(|block| is_missing(block)) else { return };
-        let last = blocks.iter().rfind(|block| is_missing(block)).unwrap_or(first);
-        let range = first.offset..last.offset + last.bytes as u64;
-        mounted.ahead.ask_for(self.name.nonce, range, |range| {
+    fn is_near(&self, block: ByteInterval) -> bool {
+        let near = self.mounted.near.as_ref();
+        near.is_some_and(|near| near.data.has(self.name.cached_as(), block.offset))
+            || self.mounted.ahead.holds(self.name.nonce, block)
+    }
+
+    fn ask_for(&self, interval: ByteInterval) {
+        let range = interval.offset..interval.offset + interval.bytes as u64;
+        self.mounted.ahead.ask_for(self.name.nonce, range, |range| {
             self.sequences.lock().begin(&range);
-            mounted.store.begin_get(&self.object, Some(range))
+            self.mounted.store.begin_get(&self.object, Some(range))
         });
     }
 

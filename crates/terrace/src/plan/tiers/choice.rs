@@ -264,7 +264,7 @@ fn planned(needs: &TierNeeds, place: &Place, safety: &Safety, flow: &Flow) -> Pl
         stored_bytes: flow.stored_bytes as u64,
         read_us_mean: asked.0 * far_us + asked.1 * local_us,
         read_us_p99,
-        scan_us_mean: flow.scan_requests * far_us + transfer_us,
+        scan_us_mean: flow.scan_waits * far_us + transfer_us,
         durable_write_us_mean: durable_write(needs, safety).map(us),
         dollars: flow.dollars(needs, place.local_bytes),
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   gets       those that no cache answers: one block each          1 get
-//!   scans      of each far level a block, then 64 KiB, 128 KiB …    gets
+//!   scans      of each far level what is not near, at once          gets (scans.rs)
 //!   puts       an entry goes down level by level: what is written below the line is uploaded as
 //!              tables, what was there is read in pieces              puts, gets, deletes
 //!   feed       an edit for each flush and compaction, or a moment each period of the mirror
@@ -16,11 +16,12 @@ use terrace_engine::cloud::{
     Bill, Dollars, ONE_PUT_BYTES_MAX, PART_BYTES, PriceSheet, RequestCount, RequestCounts,
     VolumePrices,
 };
-use terrace_engine::placement::{FIRST_BYTES, OVERLAP_BYTES, PIECE_BYTES};
+use terrace_engine::placement::{OVERLAP_BYTES, PIECE_BYTES};
 use terrace_engine::store::{LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS};
 
 use super::hits::{Misses, Popularity, Reads};
 use super::layouts::{Place, Safety};
+use super::scans::ScanOfLevel;
 use super::tree::BELOW_ALL;
 use super::workload::TierNeeds;
 use crate::Durability;
@@ -111,6 +112,8 @@ pub(super) struct Flow {
     pub local_share: f64,
     /// Requests for a scan.
     pub scan_requests: f64,
+    /// How many of them a scan waits for one after the other.
+    pub scan_waits: f64,
     pub scan_bytes: f64,
 }
 
@@ -153,6 +156,8 @@ impl Flow {
         let near_blocks = place.block_bytes / tree.block_bytes();
         let life = reads.life(far_in_memory + near_blocks, |held| held.is_far).max(memory_life);
         let mut local_scanned = 0.0;
+        // The chance that a scan begins without a request.
+        let mut begins_near = 1.0;
         for held in &levels {
             let entries = needs.scan_records as f64 * held.entries / tree.records;
             let blocks = 1.0 + entries / tree.block_entries();
@@ -165,12 +170,15 @@ impl Flow {
             self.local_share += (beyond_memory.gets - beyond_disk.gets).max(0.0);
             local_scanned += blocks * (beyond_memory.scanned - beyond_disk.scanned).max(0.0);
             if held.is_far {
-                let (pieces, bytes) =
-                    pieces_of_scan(entries * tree.entry_bytes, tree.block_bytes());
-                self.scan_requests += pieces * beyond_disk.scanned;
-                self.scan_bytes += bytes * beyond_disk.scanned;
+                let bytes = entries * tree.entry_bytes;
+                let scan = ScanOfLevel::of(bytes, tree.block_bytes(), beyond_disk.scanned);
+                self.scan_requests += scan.first + scan.beyond;
+                self.scan_waits += scan.beyond;
+                self.scan_bytes += scan.bytes;
+                begins_near *= 1.0 - scan.first;
             }
         }
+        self.scan_waits += 1.0 - begins_near;
         let gets = needs.operations_per_s * needs.reads_share;
         let scans = needs.operations_per_s * needs.scans_share;
         self.local_reads += gets * self.local_share + scans * local_scanned;
@@ -399,30 +407,6 @@ fn requests_of_table(bytes: f64) -> f64 {
     }
 }
 
-/// How many requests a scan makes of a level of which nothing is cached, and how many bytes those
-/// bring, if it goes through `bytes` of the level on average, and through any length up to twice
-/// that.
-fn pieces_of_scan(bytes: f64, block_bytes: f64) -> (f64, f64) {
-    let longest = 2.0 * bytes.max(1.0);
-    let goes_beyond = |at: f64| (1.0 - at / longest).max(0.0);
-    let (mut requests, mut read) = (1.0, block_bytes);
-    let mut at = block_bytes / 2.0;
-    let mut piece = FIRST_BYTES as f64;
-    while at < longest && piece < PIECE_BYTES as f64 {
-        requests += goes_beyond(at);
-        read += goes_beyond(at) * piece;
-        at += piece;
-        piece *= 2.0;
-    }
-    if at < longest {
-        // From here on all pieces have one size.
-        let more = (longest - at) * (longest - at) / (2.0 * longest * piece);
-        requests += more + goes_beyond(at) / 2.0;
-        read += (more + goes_beyond(at) / 2.0) * piece;
-    }
-    (requests, read)
-}
-
 fn whole(number: f64) -> u64 {
     number.max(0.0).round() as u64
 }
@@ -430,22 +414,6 @@ fn whole(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_scan_asks_for_a_block_and_then_for_ever_more() {
-        let near = |bytes: f64, requests: f64| {
-            let (is, _) = pieces_of_scan(bytes, 4096.0);
-            assert!((is - requests).abs() < 0.01, "{bytes}: {is}");
-        };
-        near(0.0, 1.0);
-        near(1024.0, 1.0);
-        // Of lengths up to 8 KiB, three quarters go beyond the block.
-        near(4096.0, 1.75);
-        // Of lengths up to 132 KiB, half come to the third request.
-        near(66.0 * 1024.0, 1.0 + 130.0 / 132.0 + 66.0 / 132.0);
-        let (requests, bytes) = pieces_of_scan(1e9, 4096.0);
-        assert!((bytes / 1e9 - 1.0).abs() < 0.01 && (requests / 960.0 - 1.0).abs() < 0.05);
-    }
 
     #[test]
     fn a_large_table_goes_in_parts() {

@@ -12,8 +12,8 @@
 //!   TierNeeds ─► sizes (Plan) ─┬─► layouts.rs: how much is local × what survives the machine
 //!                              │        │
 //!                  tree.rs ◄───┘        ▼
-//!      which records are in     cost.rs: requests, latencies, dollars ◄── hits.rs: misses
-//!      which level                      │
+//!      which records are in     cost.rs: requests, latencies, dollars ◄── hits.rs: misses,
+//!      which level                      │                           scans.rs: what they ask
 //!                                       ▼
 //!                               choice.rs: what is refused and why, what is chosen ─► TierPlan
 //! ```
@@ -41,6 +41,7 @@ mod layouts;
 mod measured;
 mod observed;
 mod present;
+mod scans;
 mod text;
 mod tree;
 mod workload;
