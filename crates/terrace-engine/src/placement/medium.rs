@@ -55,7 +55,7 @@ impl Role {
     pub fn missing_text(self) -> String {
         format!(
             "{} is missing: what was written last is lost with it. If its medium can be mounted again, do \
-             that. If it was in a file system in memory, a power cut emptied that; repair the range, or \
+             that, and say where if that is another place than before. If it was in a file system in memory, a power cut emptied that; repair the range, or \
              restore it",
             self.noun()
         )

@@ -8,7 +8,8 @@
 //! New segments go where the options say. Old ones stay where they are until they are released, so
 //! a log may lie in several directories: the manifest names those beside the range's own, each
 //! before the first file is in it and until an open finds none there. A replay reads all of them,
-//! and none of them may be missing: the end of the log would be where that one begins.
+//! and none of them may be missing: the end of the log would be where that one begins. One that is
+//! gone from its place may be on the medium of the options, which is mounted elsewhere then.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +67,37 @@ impl LogMedium {
 pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result<Vec<DirEntry>> {
     Role::Segments.require_of(dir, database)?;
     entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
+}
+
+/// The directories beside the range's own that the manifest names, as they are now: one that is gone
+/// lies on the medium of the options, if that has the log of this database. A volume may be mounted
+/// somewhere else than before.
+///
+/// Errors: the environment's. A directory that is nowhere is left as it is named.
+pub(super) fn where_they_are(
+    store: &LocalLogStore,
+    mut named: Vec<PathBuf>,
+    database: u128,
+) -> Result<Vec<PathBuf>> {
+    let Some(here) = store.medium.as_ref().map(|medium| medium.segments(database)) else {
+        return Ok(named);
+    };
+    let is_there = |dir: &Path| Ok::<bool, Error>(entries_of(store.env.as_ref(), dir)?.is_some());
+    if named.contains(&here) || !is_there(&here)? {
+        return Ok(named);
+    }
+    for dir in &mut named {
+        if Role::Segments.is_of(dir, database) && !is_there(dir)? {
+            crate::program_log::warn!(
+                before = %dir.display(),
+                now = %here.display(),
+                "the log lies on a medium that is mounted elsewhere now"
+            );
+            *dir = here;
+            break;
+        }
+    }
+    Ok(named)
 }
 
 /// What becomes of segments that the manifest does not know, where the log goes on.

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use super::opening::Opening;
 use crate::Result;
 use crate::options::{L0Kind, L0Options, Options};
-use crate::placement::{Claims, ContainerPlace, Media, OnMedium, Role, Wish, require_medium};
+use crate::placement::{
+    Claims, ContainerPlace, Media, OnMedium, Role, Wish, entries_of, require_medium,
+};
 use crate::version::{LogEdit, Version, VersionEdit};
+use crate::wal::LogMedium;
 
 /// Bytes of a container's page on persistent memory: a row loses few of them in part.
 const MEMORY_PAGE_BYTES: u64 = 4 << 10;
@@ -30,6 +33,11 @@ impl Opening {
         // Nobody writes to the log of a lost machine while it is read.
         if let Some(volume) = self.volume_of_owner().filter(|_| !is_read_only) {
             claims.lock_of_anybody(volume)?;
+        } else if let Some(medium) = LogMedium::of(&self.options)
+            && self.has_lost_log(&version)?
+        {
+            // It may be here, on a medium that was mounted elsewhere.
+            claims.enter(medium.path())?;
         }
         let Some(place) = version.media().container.clone() else { return Ok((version, claims)) };
         let is_own = match place.medium() {
@@ -44,6 +52,16 @@ impl Opening {
         let log = LogEdit { closed: version.closed(), ..LogEdit::default() };
         let named = self.after(&version, &VersionEdit { media, log, ..VersionEdit::default() })?;
         Ok((named, claims))
+    }
+
+    /// Whether a directory of the log is not where the manifest names it.
+    fn has_lost_log(&self, version: &Version) -> Result<bool> {
+        for dir in &version.media().log_directories {
+            if entries_of(self.env.as_ref(), Path::new(dir))?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The volume for the log, if whose it is follows from whose the database is in its object

@@ -8,7 +8,7 @@ use super::sink::LocalLog;
 use crate::Result;
 use crate::ids::FileIds;
 use crate::wal::follow::{LogMark, ReadOn, read_on};
-use crate::wal::place::{LogMedium, Strangers, set_aside_others, settle};
+use crate::wal::place::{LogMedium, Strangers, set_aside_others, settle, where_they_are};
 use crate::wal::replay::{LogFacts, Replayed, StartedBy, replay};
 use crate::wal::sink::{LogSink, LogStore, Visit};
 
@@ -48,6 +48,8 @@ impl LocalLogStore {
 
 impl LogStore for LocalLogStore {
     fn replay(&self, facts: LogFacts, visit: &mut Visit<'_>) -> Result<Replayed> {
+        let directories = where_they_are(self, facts.directories, facts.database)?;
+        let facts = LogFacts { directories, ..facts };
         replay(&self.env, &self.dir, facts, StartedBy::Manifest, visit)
     }
 

@@ -140,9 +140,16 @@ fn two_ranges_share_a_medium() -> Result<()> {
 
 /// Writes the files of a disk that lie below `dir`, as a copy would.
 fn bring(env: &SharedEnv, disk: &DiskImage, dir: &str) -> Result<()> {
-    for (path, _) in disk.files().into_iter().filter(|(path, _)| path.starts_with(dir)) {
-        env.fs().create_dir_all(path.parent().expect("it is below the directory"))?;
-        let mut file = env.fs().create(&path, 0)?;
+    bring_to(env, disk, dir, dir)
+}
+
+/// The same, to another place.
+fn bring_to(env: &SharedEnv, disk: &DiskImage, from: &str, to: &str) -> Result<()> {
+    for (path, _) in disk.files() {
+        let Ok(below) = path.strip_prefix(from) else { continue };
+        let to = Path::new(to).join(below);
+        env.fs().create_dir_all(to.parent().expect("it is below the directory"))?;
+        let mut file = env.fs().create(&to, 0)?;
         file.append(&disk.read(&path).expect("it is listed"))?;
         file.finish()?;
     }
@@ -286,5 +293,68 @@ fn a_full_medium_is_a_full_log() -> Result<()> {
         fill(&store, 0)?;
         drop(store);
         expect(&open(env, &options)?, 0..1)
+    })
+}
+
+/// As a volume that is mounted somewhere else than before.
+#[test]
+fn a_medium_that_is_mounted_elsewhere_is_found_there() -> Result<()> {
+    for (seed, is_memory) in [(91, true), (92, false)] {
+        let on = |path: &str| {
+            let path = Some(PathBuf::from(path));
+            let (log_path, log_volume) = if is_memory { (path, None) } else { (None, path) };
+            Options { log_path, log_volume, ..small() }
+        };
+        let disk = SimEnv::run(SimOptions::new(seed), |sim| {
+            let env: SharedEnv = sim.clone();
+            env.fs().create_dir_all(Path::new(MEDIUM))?;
+            let store = open(&env, &on(MEDIUM))?;
+            fill(&store, 0)?;
+            put(&store, "0", "last")?;
+            drop(store);
+            Ok::<_, Error>(sim.disk())
+        })?;
+        simulate(seed + 100, |env| {
+            bring(env, &disk, DIR)?;
+            bring_to(env, &disk, MEDIUM, "/other")?;
+            for dir in [MEDIUM, "/third"] {
+                env.fs().create_dir_all(Path::new(dir))?;
+            }
+            for options in [small(), on(MEDIUM), on("/third")] {
+                let refused = open(env, &options).map(drop).unwrap_err();
+                assert!(refused.to_string().contains("say where"), "{refused}");
+            }
+            for round in 1..4 {
+                let store = open(env, &on("/other"))?;
+                expect(&store, 0..round)?;
+                assert_eq!(get(&store, "0")?.as_deref(), Some("last"));
+                let names = store.inner.versions.current().media().log_directories.clone();
+                assert!(names.iter().all(|name| name.starts_with("/other/")), "{names:?}");
+                fill(&store, round)?;
+            }
+            assert!(check(env)?.is_clean());
+            let store = open(env, &on(MEDIUM))?;
+            expect(&store, 0..4)
+        })?;
+    }
+    Ok(())
+}
+
+/// A copy's log is not taken for one that was moved.
+#[test]
+fn a_log_of_another_directory_is_not_found_elsewhere() -> Result<()> {
+    let disk = SimEnv::run(SimOptions::new(93), |sim| {
+        let env: SharedEnv = sim.clone();
+        env.fs().create_dir_all(Path::new(MEDIUM))?;
+        put(&open(&env, &on_medium())?, "key", "value")?;
+        Ok::<_, Error>(sim.disk())
+    })?;
+    simulate(193, |env| {
+        bring_to(env, &disk, DIR, "/copy")?;
+        bring_to(env, &disk, MEDIUM, "/other")?;
+        let refused = Store::open(&process(env)?, Path::new("/copy"), elsewhere()).map(drop);
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("belongs to /db"), "{refused}");
+        Ok(())
     })
 }
