@@ -89,6 +89,9 @@ pub(crate) struct TierArgs {
     #[arg(long, value_name = "anything|nothing|TIME", value_parser = parse_loss,
         requires = "workload")]
     pub(crate) lose: Option<TierLoss>,
+    /// How far back earlier states are to be found (--cloud-archive), such as 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "workload")]
+    pub(crate) archive: Option<Duration>,
 }
 
 /// Which of a server's counters are looked at.
@@ -122,6 +125,7 @@ impl TierArgs {
         goals.read_p99_max = self.read_p99_max;
         goals.write_mean_max = self.write_mean_max;
         set(&mut goals.loss, self.lose);
+        goals.archive = self.archive;
         tiers.goals = goals;
         Some(tiers)
     }

@@ -88,8 +88,8 @@ pub use bulk::copies::CopyOptions;
 pub use bulk::ingest::{Ingest, IngestReport, RunNo};
 pub use bulk::restore::{restore, seqno_of_copy};
 pub use cloud::{
-    CloudCheckpoint, CloudDatabase, LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS, LeftOut,
-    LiveReason, StoreMoment, TakeOver, WhyLive, databases_in,
+    ARCHIVE_BASES, ARCHIVE_LOG_BYTES_PER_BASE, CloudCheckpoint, CloudDatabase, LOG_OBJECT_BYTES,
+    LOG_PATIENCE, LOG_WRITERS, LeftOut, LiveReason, StoreMoment, TakeOver, WhyLive, databases_in,
 };
 pub use follow::Follower;
 pub use gate::ledger::{Cause as StallCause, CauseStats, StallStats};

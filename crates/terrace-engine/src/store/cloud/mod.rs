@@ -44,7 +44,7 @@ mod take_over;
 mod tier;
 mod why_live;
 
-pub use archive::{Archive, ArchiveStats, ArchivedLog};
+pub use archive::{ARCHIVE_BASES, ARCHIVE_LOG_BYTES_PER_BASE, Archive, ArchiveStats, ArchivedLog};
 pub use behind::{FeedBehind, TakeMoment};
 pub use collect::FarCollector;
 pub use database::{CloudCheckpoint, CloudDatabase, choose_database, databases_in};

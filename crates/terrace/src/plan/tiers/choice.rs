@@ -35,6 +35,8 @@ pub struct PlannedTier {
     pub mirror_ms: Option<u64>,
     /// For [`CloudOptions::log`], in milliseconds.
     pub log_ms: Option<u64>,
+    /// For [`CloudOptions::archive`], in milliseconds.
+    pub archive_ms: Option<u64>,
     /// How many bytes a volume for the log alone should have; `None` without one. Where it is
     /// mounted has to be added to the options.
     pub log_volume_bytes: Option<u64>,
@@ -161,6 +163,7 @@ impl TierPlan {
             cache_bytes: chosen.cache_bytes,
             mirror: millis(chosen.mirror_ms),
             log: millis(chosen.log_ms),
+            archive: millis(chosen.archive_ms),
             ..CloudOptions::new(url, chosen.local_bytes)
         };
         let durability = match chosen.loss {
@@ -254,6 +257,7 @@ fn planned(needs: &TierNeeds, place: &Place, safety: &Safety, flow: &Flow) -> Pl
         block_bytes: place.block_bytes as u64,
         mirror_ms: millis(safety.mirror),
         log_ms: millis(safety.log),
+        archive_ms: millis(safety.archive),
         log_volume_bytes: safety.has_volume.then_some(flow.log_volume_bytes as u64),
         local_iops: flow.more_iops(&needs.local_prices).map(|(iops, _)| iops),
         durability: safety.durability.to_string(),
@@ -315,6 +319,13 @@ fn refusal(needs: &TierNeeds, place: &Place, flow: &Flow, layout: &PlannedTier) 
         of: Against::Machine,
         excess: place.local_bytes as f64 / needs.local_bytes_max as f64,
     });
+    let forgets = || {
+        let back = goals.archive?;
+        let why =
+            format!("keeps no states of {} back, which takes the log in the store", time(back));
+        let refusal = Refusal { why, of: Against::Loss, excess: 1.0 };
+        layout.archive_ms.is_none().then_some(refusal)
+    };
     let bytes_per_s = layout.store_bytes_per_s;
     let too_much = bytes_per_s > needs.store_bytes_per_s as f64;
     let too_much = too_much.then(|| Refusal {
@@ -348,6 +359,7 @@ fn refusal(needs: &TierNeeds, place: &Place, flow: &Flow, layout: &PlannedTier) 
     };
     too_large
         .or_else(|| loses(layout.loss, goals.loss))
+        .or_else(forgets)
         .or(too_much)
         .or(busy)
         .or_else(is_slow)
@@ -546,7 +558,8 @@ mod tests {
 
     #[test]
     fn needs_outside_their_bounds_are_refused() {
-        let wrong: [&dyn Fn(&mut TierNeeds); 8] = [
+        let wrong: [&dyn Fn(&mut TierNeeds); 9] = [
+            &|needs| needs.goals.archive = Some(Duration::from_millis(10)),
             &|needs| needs.operations_per_s = 0.0,
             &|needs| needs.operations_per_s = f64::NAN,
             &|needs| needs.reads_share = 1.2,
@@ -560,6 +573,27 @@ mod tests {
             let mut needs = needs();
             change(&mut needs);
             assert!(TierPlan::for_needs(&needs).is_err(), "{index}");
+        }
+    }
+
+    #[test]
+    fn an_archive_takes_the_log_in_the_store_and_is_paid_for() {
+        let mut needs = needs();
+        let without = plan(&needs).chosen;
+        let mut before = without.dollars.stored;
+        for days in [1, 7, 30] {
+            needs.goals.archive = Some(Duration::from_secs(days * 24 * 3600));
+            let plan = plan(&needs);
+            let chosen = &plan.chosen;
+            assert_eq!(chosen.archive_ms, Some(days * 24 * 3_600_000));
+            assert_eq!(chosen.log_ms, Some(10_000), "nobody waits for it");
+            assert!(chosen.dollars.stored > before, "{days}: {:?}", chosen.dollars);
+            before = chosen.dollars.stored;
+            let why: Vec<&str> = plan.rejected.iter().map(|one| one.why.as_str()).collect();
+            assert!(why.iter().any(|why| why.starts_with("keeps no states of")), "{why:?}");
+            let text = plan.to_string();
+            let option = format!("--cloud-archive {}s", days * 24 * 3600);
+            assert!(text.contains("archive") && text.contains(&option), "{text}");
         }
     }
 

@@ -19,6 +19,7 @@ use terrace_engine::cloud::{
 use terrace_engine::placement::{OVERLAP_BYTES, PIECE_BYTES};
 use terrace_engine::store::{LOG_OBJECT_BYTES, LOG_PATIENCE, LOG_WRITERS};
 
+use super::archive;
 use super::hits::{Misses, Popularity, Reads};
 use super::layouts::{Place, Safety};
 use super::scans::ScanOfLevel;
@@ -260,6 +261,15 @@ impl Flow {
             self.add_objects(objects.max(bytes / LOG_OBJECT_BYTES as f64));
             self.bytes_up += bytes;
             self.stored_bytes += bytes * period;
+        }
+        if let Some(back) = safety.archive {
+            let l0 = (puts * tree.entry_bytes, l0_bytes);
+            let level = |step: &StepDown| (puts * step.bytes * (1.0 + step.met), step.level_bytes);
+            let written = std::iter::once(l0).chain(steps.iter().map(level));
+            let kept = archive::kept(back, puts * tree.entry_bytes, written);
+            self.stored_bytes += kept.log_bytes + kept.file_bytes;
+            // The base, and the pin of what it names.
+            self.add_objects(2.0 * kept.bases_per_s);
         }
         self
     }

@@ -23,6 +23,8 @@ const GROWTHS_MAX: u64 = 64;
 const MIRROR_BESIDE_LOG: Duration = Duration::from_secs(60);
 /// How far apart the objects of a log are that writes wait for.
 const LOG_INTERVALS_MS: [u64; 3] = [10, 50, 200];
+/// The same where nobody waits, and an archive is wanted.
+const LOG_FOR_ARCHIVE: Duration = Duration::from_secs(10);
 
 /// The line of a place that has every level in the store.
 pub(super) const ABOVE_ALL: u8 = 0;
@@ -52,12 +54,19 @@ pub(super) struct Safety {
     /// Whether the log lies on a volume of its own, which outlives the machine.
     pub has_volume: bool,
     pub durability: Durability,
+    /// How far back earlier states are found.
+    pub archive: Option<Duration>,
 }
 
 impl Safety {
     /// What is on the machine alone is lost with it.
-    pub const NONE: Safety =
-        Safety { mirror: None, log: None, has_volume: false, durability: Durability::Buffered };
+    pub const NONE: Safety = Safety {
+        mirror: None,
+        log: None,
+        has_volume: false,
+        durability: Durability::Buffered,
+        archive: None,
+    };
 
     /// The ways that are worth comparing for what is wanted, and what there is for it.
     pub fn all(needs: &TierNeeds) -> Vec<Safety> {
@@ -66,8 +75,14 @@ impl Safety {
             _ => MIRROR_BESIDE_LOG,
         };
         let mirrored = Safety { mirror: Some(period), ..Safety::NONE };
-        let logged =
-            Safety { mirror: Some(MIRROR_BESIDE_LOG), log: Some(LOG_PATIENCE), ..Safety::NONE };
+        let archive = needs.goals.archive;
+        let logged = Safety {
+            mirror: Some(MIRROR_BESIDE_LOG),
+            log: Some(LOG_PATIENCE),
+            archive,
+            ..Safety::NONE
+        };
+        let seldom = archive.map(|_| Safety { log: Some(LOG_FOR_ARCHIVE), ..logged });
         let durable = LOG_INTERVALS_MS.map(|ms| Safety {
             log: Some(Duration::from_millis(ms)),
             durability: Durability::Durable,
@@ -79,14 +94,15 @@ impl Safety {
             durability: Durability::Durable,
             ..Safety::NONE
         });
-        [Safety::NONE, mirrored, logged].into_iter().chain(durable).chain(volume).collect()
+        let usual = [Safety::NONE, mirrored, logged].into_iter();
+        usual.chain(seldom).chain(durable).chain(volume).collect()
     }
 
     /// What is lost with the machine, if the volume of the log is not.
     pub fn loss(&self) -> TierLoss {
         match (self.durability, self.log, self.mirror) {
             (Durability::Durable, ..) => TierLoss::Nothing,
-            (_, Some(_), _) => TierLoss::Within(LOG_PATIENCE.max(LOSS_MIN)),
+            (_, Some(log), _) => TierLoss::Within(log.max(LOG_PATIENCE).max(LOSS_MIN)),
             (_, None, Some(period)) => TierLoss::Within(period),
             (_, None, None) => TierLoss::Anything,
         }

@@ -33,6 +33,7 @@
 //! for it: Mutant (SoCC 2018) chose a tier for each file, by how often it is read, under a budget.
 //! *Differs:* neither plans before there is a database, nor counts requests.
 
+mod archive;
 mod choice;
 mod cost;
 mod hits;

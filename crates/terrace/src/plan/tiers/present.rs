@@ -106,6 +106,7 @@ impl PresentTier {
             mirror: self.mirror_ms.map(|ms| Duration::from_millis(ms.max(1))),
             log: self.log_ms.map(Duration::from_millis),
             has_volume: self.has_log_volume,
+            archive: None,
             durability: if has_log && self.is_durable {
                 Durability::Durable
             } else {

@@ -34,9 +34,45 @@ impl ScanOfLevel {
         // The last key of a walk is seen by a look at the next one.
         let read = block_bytes + asked;
         let (requests, more) = beyond(asked, longest);
-        // Blocks that were scanned together came together and go together: a scan finds all of a
-        // stretch near or nothing of it.
-        ScanOfLevel { first: missing, beyond: requests * missing, bytes: (read + more) * missing }
+        let Asks { all, beyond: some } = Asks::of(missing);
+        ScanOfLevel {
+            first: all + some,
+            beyond: requests * missing,
+            bytes: read * (all + some * BEYOND_READS) + more * missing,
+        }
+    }
+}
+
+/// Which scans ask the store where they begin: those that find nothing of their stretch near, and
+/// those that find its beginning.
+///
+/// Blocks that were scanned together came together and go together. So a stretch is near as far as
+/// the longest scan of it went, if one was lately. Of one that was scanned once before, a scan of
+/// any length finds three quarters of what it reads; and it asks for the rest if the first half of
+/// what it would ask for is not all there.
+struct Asks {
+    all: f64,
+    beyond: f64,
+}
+
+/// Of a stretch that was scanned once, what is missing of what another scan reads.
+const ONCE_MISSING: f64 = 0.25;
+
+/// How often such a scan asks: where the earlier one ended in the first half of what is asked for,
+/// and had any length up to twice the mean.
+const ONCE_ASKS: f64 = ASKED / 2.0 / 2.0;
+
+/// What is asked for then, as a share of the whole: the earlier one covers a quarter on average.
+const BEYOND_READS: f64 = 0.75;
+
+impl Asks {
+    fn of(missing: f64) -> Asks {
+        if missing < ONCE_MISSING {
+            // Most have been scanned more often.
+            return Asks { all: 0.0, beyond: missing / ONCE_MISSING * ONCE_ASKS };
+        }
+        let all = (missing - ONCE_MISSING) / (1.0 - ONCE_MISSING);
+        Asks { all, beyond: (1.0 - all) * ONCE_ASKS }
     }
 }
 

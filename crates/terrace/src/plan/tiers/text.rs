@@ -114,7 +114,11 @@ impl TierPlan {
         if let Some(bytes) = chosen.cache_bytes {
             write!(f, " --cloud-cache {}", size(bytes))?;
         }
-        let times = [("--cloud-mirror", chosen.mirror_ms), ("--cloud-log", chosen.log_ms)];
+        let times = [
+            ("--cloud-mirror", chosen.mirror_ms),
+            ("--cloud-log", chosen.log_ms),
+            ("--cloud-archive", chosen.archive_ms),
+        ];
         for (name, ms) in times {
             if let Some(ms) = ms {
                 match ms.is_multiple_of(1000) {
@@ -167,7 +171,11 @@ impl PlannedTier {
             }
             (None, None) => "on the local disk alone".to_owned(),
         };
-        line(f, "log", &self.durability, &log)
+        line(f, "log", &self.durability, &log)?;
+        match self.archive_ms {
+            Some(ms) => line(f, "archive", &of_ms(ms), "states up to so long ago can be read"),
+            None => Ok(()),
+        }
     }
 
     fn fmt_costs(&self, f: &mut fmt::Formatter<'_>, plan: &TierPlan) -> fmt::Result {
@@ -265,23 +273,23 @@ chosen: L6 in the store, a mirror each 1m
   log              buffered   on the local disk; the store gets a moment each 1m
 it comes to, about:
   get              2.07ms     on average, 15ms for 99 of 100; 86.4 % of gets ask the store for nothing
-  scan             12.6ms     on average, waiting for the store
-  requests         0.136 gets for an operation, 0.000231 puts and 0.000231 deletes; 1.1 MiB a second
-  a month          $62.92     estimate; $0.0798 for a million operations
+  scan             8.72ms     on average, waiting for the store
+  requests         0.123 gets for an operation, 0.000231 puts and 0.000231 deletes; 1.1 MiB a second
+  a month          $58.84     estimate; $0.0746 for a million operations
     local disk     $8.00      100G, prices ebs-gp3
     in the store   $11.14     484 GiB, prices s3
     puts           $0.909     tables, feed, mirror and log
-    gets           $42.88     gets, scans and compactions
+    gets           $38.79     gets, scans and compactions
 rejected:
   all local, a mirror each 1m                                 needs 507 GiB of local disk, 100 GiB are there
   L6 in the store                                             loses all that the machine has
-  L6 in the store, the log each 1s                            dearer: $76.06 a month
-  L5 and deeper in the store, a mirror each 1m                dearer: $89.12 a month
-  all levels in the store, a mirror each 1m                   dearer: $119.34 a month
-  L6 in the store, the log each 200ms, which writes wait for  dearer: $128.62 a month
-  L4 and deeper in the store, a mirror each 1m                dearer: $132.59 a month
-  L6 in the store, the log each 50ms, which writes wait for   dearer: $325.72 a month
-  L6 in the store, the log each 10ms, which writes wait for   dearer: $1048.42 a month
+  L6 in the store, the log each 1s                            dearer: $71.98 a month
+  L5 and deeper in the store, a mirror each 1m                dearer: $83.66 a month
+  all levels in the store, a mirror each 1m                   dearer: $113.42 a month
+  L4 and deeper in the store, a mirror each 1m                dearer: $124.11 a month
+  L6 in the store, the log each 200ms, which writes wait for  dearer: $124.54 a month
+  L6 in the store, the log each 50ms, which writes wait for   dearer: $321.64 a month
+  L6 in the store, the log each 10ms, which writes wait for   dearer: $1044.34 a month
 options: --memory-bytes 8G --cache-bytes 3334M --memtable-bytes 256M --cloud-url URL --local-bytes 100G --cloud-mirror 60s";
         let plan = TierPlan::for_needs(&needs).expect("needs that can be met");
         assert_eq!(plan.to_string(), drawn, "{plan}");

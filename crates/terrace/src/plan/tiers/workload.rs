@@ -55,6 +55,10 @@ pub struct TierGoals {
     pub write_mean_max: Option<Duration>,
     /// What may be lost with the machine.
     pub loss: TierLoss,
+    /// How far back earlier states are to be found, if they are.
+    #[cfg_attr(feature = "serde", serde(rename = "archive_us"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "as_us_if_any"))]
+    pub archive: Option<Duration>,
 }
 
 impl Default for TierGoals {
@@ -65,6 +69,7 @@ impl Default for TierGoals {
             read_p99_max: None,
             write_mean_max: None,
             loss: TierLoss::Anything,
+            archive: None,
         }
     }
 }
@@ -178,6 +183,10 @@ impl TierNeeds {
             (
                 matches!(goals.loss, TierLoss::Within(time) if time < LOSS_MIN),
                 "what may be lost must be at least 1s, or nothing",
+            ),
+            (
+                goals.archive.is_some_and(|time| time < LOSS_MIN),
+                "an archive must reach at least 1s back",
             ),
         ];
         match refused.iter().find(|(is_wrong, _)| *is_wrong) {

@@ -12,10 +12,10 @@ use crate::version::format::decode_edit;
 use crate::version::{StoreLog, VersionEdit};
 
 /// Whoever asks for a state reads so many bytes of the log at most, and has them in memory.
-const LOG_BYTES_PER_BASE: u64 = if cfg!(test) { 16 << 10 } else { 512 << 20 };
+pub const LOG_BYTES_PER_BASE: u64 = if cfg!(test) { 16 << 10 } else { 512 << 20 };
 
 /// The time that an archive reaches back has so many bases.
-const BASES_PER_TIME: u32 = 8;
+pub const BASES_PER_TIME: u32 = 8;
 
 /// A checkpoint of the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]

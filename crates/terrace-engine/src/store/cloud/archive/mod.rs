@@ -29,6 +29,9 @@ mod bases;
 mod keeping;
 mod reading;
 
+pub use bases::{
+    BASES_PER_TIME as ARCHIVE_BASES, LOG_BYTES_PER_BASE as ARCHIVE_LOG_BYTES_PER_BASE,
+};
 use bases::{Base, Bases};
 pub use keeping::{Archive, ArchiveStats};
 pub use reading::ArchivedLog;
