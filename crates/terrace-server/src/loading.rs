@@ -8,6 +8,11 @@
 //! So whoever waits for the server learns that it is on its way, by the same word as from Redis,
 //! and clients that try again find it. Nobody is served from half of a database.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "the server's threads are tokio's, and nobody waits under this lock"
+)]
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -1,7 +1,11 @@
 //! Goal: clients that come before the database is open are told so, and those that have asked for
 //! nothing by then are served. Method: an open that waits for the test.
 #![allow(clippy::unwrap_used)]
-#![allow(clippy::disallowed_methods, reason = "the server under test runs on a thread of its own")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the server under test runs on a thread of its own"
+)]
 
 mod common;
 

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_types, reason = "a server is not part of any simulation")]
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

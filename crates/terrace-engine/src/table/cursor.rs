@@ -34,8 +34,9 @@ pub struct TableCursor {
     number: Option<SeqNo>,
     /// Up to where the store was asked to have bytes ready.
     ahead: u64,
-    /// The key of this table that the cursor has yet to arrive at, and on which way.
-    approached: Option<(Vec<u8>, Direction)>,
+    /// The key of this table that the cursor has yet to arrive at, and on which way. Apart, since
+    /// few cursors have any.
+    approached: Option<Box<(Vec<u8>, Direction)>>,
 }
 
 impl TableCursor {
@@ -281,7 +282,7 @@ impl TableCursor {
         self.lift();
         let Some(nearest) = nearest else { return Ok(Approach::Nowhere) };
         let near = Approach::near([&nearest, &[]], direction);
-        self.approached = Some((nearest, direction));
+        self.approached = Some(Box::new((nearest, direction)));
         Ok(near)
     }
 
@@ -364,10 +365,11 @@ impl Cursor for TableCursor {
     }
 
     fn arrive(&mut self) -> Result<bool> {
-        match self.approached.take() {
-            None => Ok(self.place.is_some()),
-            Some((key, Direction::Forward)) => self.seek(&key),
-            Some((mut key, Direction::Backward)) => {
+        let Some(approached) = self.approached.take() else { return Ok(self.place.is_some()) };
+        let (mut key, direction) = *approached;
+        match direction {
+            Direction::Forward => self.seek(&key),
+            Direction::Backward => {
                 // The bound that lies right behind the key.
                 key.push(0);
                 self.seek_back(Some(&key))
