@@ -265,8 +265,8 @@ impl LocalExecutor {
         if !self.hands_heat_on || far.near().is_none() {
             return None;
         }
-        // What is read most is served from memory, and goes from what is near meanwhile; and what was
-        // local is all far from now on.
+        // What is read most is served from memory, and goes from what is near meanwhile; and what
+        // was local is all far from now on.
         let keys = |reader| [TableReader::near_keys(reader), TableReader::cached_keys(reader)];
         let heat = Heat::of(blocks().flat_map(keys).flatten());
         blocks().for_each(TableReader::age_near_blocks);

@@ -51,8 +51,8 @@ impl TableReader {
         walk.start.max(first.saturating_sub(1))..walk.end.min(end)
     }
 
-    /// Where a walk over about `keys` keys ends which begins at `sought`: a key that bounds it; or, if
-    /// the table ends before, how many it would still have to come to. No I/O.
+    /// Where a walk over about `keys` keys ends which begins at `sought`: a key that bounds it; or,
+    /// if the table ends before, how many it would still have to come to. No I/O.
     pub fn end_of_walk(
         &self,
         sought: Option<&[u8]>,
@@ -105,8 +105,8 @@ impl TableReader {
     }
 
     /// Begins to read what a walk through `blocks` in this direction will probably come to and is
-    /// neither in the block cache nor near: with one request, as far as that goes. Nothing if all of
-    /// the first half is there: half of such walks end before the rest. Waits for nothing.
+    /// neither in the block cache nor near: with one request, as far as that goes. Nothing if all
+    /// of the first half is there: half of such walks end before the rest. Waits for nothing.
     pub fn ask_for(&self, blocks: Range<usize>, direction: Direction) {
         let is_missing = |block: &usize| {
             let handle = self.index.handle(*block);

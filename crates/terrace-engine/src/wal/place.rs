@@ -69,9 +69,9 @@ pub(super) fn named_entries(env: &dyn Env, dir: &Path, database: u128) -> Result
     entries_of(env, dir)?.ok_or_else(|| Role::Segments.missing(dir))
 }
 
-/// The directories beside the range's own that the manifest names, as they are now: one that is gone
-/// lies on the medium of the options, if that has the log of this database. A volume may be mounted
-/// somewhere else than before.
+/// The directories beside the range's own that the manifest names, as they are now: one that is
+/// gone lies on the medium of the options, if that has the log of this database. A volume may be
+/// mounted somewhere else than before.
 ///
 /// Errors: the environment's. A directory that is nowhere is left as it is named.
 pub(super) fn where_they_are(

@@ -231,8 +231,8 @@ impl Iter {
         self.settle(false)
     }
 
-    /// Begins to go on from what is sought: where tables lie in an object store, it is asked at once
-    /// for what the iterator will probably come to.
+    /// Begins to go on from what is sought: where tables lie in an object store, it is asked at
+    /// once for what the iterator will probably come to.
     #[inline]
     fn begin_stretch(&mut self, sought: Option<&[u8]>, direction: Direction) {
         if self.inner.cloud.is_some() {
