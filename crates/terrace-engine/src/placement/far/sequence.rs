@@ -7,8 +7,8 @@
 //! A request costs the time of a megabyte, and money. So a read that goes on where an earlier one
 //! ended asks for more than its block, twice as much each time; one that goes back from where an
 //! earlier one began, for what lies before it. One that comes from anywhere asks for no more than
-//! it needs. Gets are not looked at: in a table of a few megabytes many of them begin a little behind
-//! another one by chance.
+//! it needs. Gets are not looked at: in a table of a few megabytes many of them begin a little
+//! behind another one by chance.
 
 use std::ops::Range;
 
