@@ -225,6 +225,8 @@ planted_bugs! {
     DataDisplacesMeta,
     /// The first key of a block is looked for in the block before.
     MarkOffByOne,
+    /// A cursor over a table in an object store takes the key after the next one for the next.
+    FarKeySkipped,
 }
 
 impl PlantedBug {
@@ -262,14 +264,15 @@ impl PlantedBug {
         PlantedBug::KeptLogReplayedTwice,
     ];
 
-    /// Bugs of what is kept on the local disk of tables in an object store: the engine's own tests
-    /// look for them, beside the cache.
+    /// Bugs of what is kept on the local disk of tables in an object store, and known of them: the
+    /// engine's own tests look for them, beside the cache.
     pub const OF_PERSISTENT_CACHE: &[PlantedBug] = &[
         PlantedBug::UncheckedCache,
         PlantedBug::ValidBeforeBytes,
         PlantedBug::StaleCachedTable,
         PlantedBug::DataDisplacesMeta,
         PlantedBug::MarkOffByOne,
+        PlantedBug::FarKeySkipped,
     ];
 
     /// Bugs that show on one machine alone, without an object store.

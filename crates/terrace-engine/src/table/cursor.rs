@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use terrace_base::{CodecError, EntryKind, EntryRef, SeqNo};
+use terrace_env::{PlantedBug, is_planted};
 
 use super::block_place::BlockPlace;
 use super::block_walk::BlockWalk;
@@ -280,7 +281,10 @@ impl TableCursor {
             .map(Approach::done);
         };
         self.lift();
-        let Some(nearest) = nearest else { return Ok(Approach::Nowhere) };
+        let Some(mut nearest) = nearest else { return Ok(Approach::Nowhere) };
+        if direction == Direction::Forward && is_planted(PlantedBug::FarKeySkipped) {
+            nearest.push(0);
+        }
         let near = Approach::near([&nearest, &[]], direction);
         self.approached = Some(Box::new((nearest, direction)));
         Ok(near)

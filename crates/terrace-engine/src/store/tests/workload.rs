@@ -118,6 +118,8 @@ pub fn draw_options(random: &mut SeededRng) -> Options {
     options.research.scan_price_percent = [None, Some(0), Some(u32::MAX)][apart.index(3)];
     // Rows go down as soon as no compaction is due, or after a while, or never.
     options.research.rest = [None, Some(Duration::ZERO), Some(Duration::MAX)][apart.index(3)];
+    // Scans ask the object store for one block after the other, or at once.
+    options.research.far_one_by_one = apart.one_in(4);
     options
 }
 

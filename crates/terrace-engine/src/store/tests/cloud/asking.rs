@@ -184,3 +184,22 @@ fn several_keys_are_waited_for_together() -> Result<()> {
     assert!(alone.gets == 16 && alone.took >= READ * 16, "{alone:?}");
     Ok(())
 }
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn a_skipped_key_is_found() {
+    use terrace_env::PlantedBug;
+    let scanned = |planted: Vec<PlantedBug>| {
+        let options = SimOptions { planted, ..SimOptions::new(127) };
+        SimEnv::run(options, |env| {
+            let env: SharedEnv = env;
+            let store = few_levels(&env, Research::default()).expect("nothing fails");
+            (5..KEYS).step_by(131).try_for_each(|from| {
+                scan(&store, from, 20, Direction::Forward).map(|(shown, _)| assert_eq!(shown, 20))
+            })
+        })
+    };
+    scanned(Vec::new()).expect("nothing fails");
+    let with_bug = || scanned(vec![PlantedBug::FarKeySkipped]);
+    assert!(std::panic::catch_unwind(with_bug).is_err());
+}
