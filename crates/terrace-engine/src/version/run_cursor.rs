@@ -144,9 +144,7 @@ impl RunCursor {
             None => Ok(false),
         }
     }
-}
 
-impl RunCursor {
     /// Puts it off to enter the table at `index`, if there is one: all of it lies beyond what is
     /// sought.
     fn put_off_to(&mut self, index: Option<usize>, direction: Direction) -> Approach {
