@@ -592,7 +592,7 @@ mod tests {
             let why: Vec<&str> = plan.rejected.iter().map(|one| one.why.as_str()).collect();
             assert!(why.iter().any(|why| why.starts_with("keeps no states of")), "{why:?}");
             let text = plan.to_string();
-            let option = format!("--cloud-archive {}s", days * 24 * 3600);
+            let option = format!("--cloud-archive {days}d");
             assert!(text.contains("archive") && text.contains(&option), "{text}");
         }
     }

@@ -8,6 +8,13 @@ use terrace_engine::cloud::Dollars;
 use super::{PlannedTier, RejectedTier, TierPlan};
 use crate::plan::size;
 
+/// Microseconds of an hour, and of a day.
+const HOUR_US: f64 = 3.6e9;
+const DAY_US: f64 = 24.0 * HOUR_US;
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 24 * 3_600_000;
+
 /// A time as a command line takes it, to three digits at most.
 pub(super) fn time(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
@@ -21,8 +28,11 @@ pub(super) fn time(time: Duration) -> String {
         };
         format!("{number:.digits$}{unit}")
     };
+    let is_whole = |of: f64| us >= of && (us / of).fract() == 0.0;
     match us {
-        us if us >= 60e6 && (us / 60e6).fract() == 0.0 => short(us / 60e6, "m"),
+        us if is_whole(DAY_US) => short(us / DAY_US, "d"),
+        us if is_whole(HOUR_US) => short(us / HOUR_US, "h"),
+        us if is_whole(60e6) => short(us / 60e6, "m"),
         us if us >= 1e6 => short(us / 1e6, "s"),
         us if us >= 1e3 => short(us / 1e3, "ms"),
         us => short(us, "us"),
@@ -122,6 +132,7 @@ impl TierPlan {
         for (name, ms) in times {
             if let Some(ms) = ms {
                 match ms.is_multiple_of(1000) {
+                    true if ms.is_multiple_of(DAY_MS) => write!(f, " {name} {}d", ms / DAY_MS)?,
                     true => write!(f, " {name} {}s", ms / 1000)?,
                     false => write!(f, " {name} {ms}ms")?,
                 }
@@ -301,6 +312,8 @@ options: --memory-bytes 8G --cache-bytes 3334M --memtable-bytes 256M --cloud-url
         let shown =
             ["0us", "30us", "100us", "1.50ms", "6.10ms", "15ms", "120ms", "1s", "1m", "90s"];
         assert_eq!(times.map(|us| time(Duration::from_micros(us))), shown);
+        let hours = [1, 12, 24, 36, 168].map(|hours| time(Duration::from_secs(hours * 3600)));
+        assert_eq!(hours, ["1h", "12h", "1d", "36h", "7d"]);
         let sizes = [0.0, 999.0, 1536.0, 5e6, 1.3e12, 2.2e11];
         let shown = ["0 bytes", "999 bytes", "1.5 KiB", "4.8 MiB", "1.2 TiB", "205 GiB"];
         assert_eq!(sizes.map(approximate), shown);
