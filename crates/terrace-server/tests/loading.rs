@@ -118,5 +118,4 @@ fn an_open_that_fails_ends_the_server() {
     let server = Loading::start(ServerOptions::default(), open);
     let error = server.thread.join().unwrap().unwrap_err();
     assert!(!error.to_string().is_empty());
-    assert!(std::net::TcpStream::connect(server.address).is_err(), "nobody listens any more");
 }
