@@ -73,13 +73,12 @@ impl Early {
 
     /// Answers a client, or keeps it for later.
     async fn wait_for(self, socket: Socket, mut stop: Stop) {
-        let mut buffer = Vec::with_capacity(READ_BYTES);
         loop {
             net::select! {
                 ready = socket.ready(true, false) => if ready.is_err() { return },
                 () = stop.wait() => return self.keep(socket),
             }
-            match socket.try_read(&mut buffer) {
+            match socket.try_read(&mut Vec::with_capacity(READ_BYTES)) {
                 Ok(Transfer::NotReady) => {}
                 Ok(Transfer::Bytes(1..)) => break,
                 // It has gone.

@@ -183,9 +183,13 @@ const MEMORY: &[Subject] = &[
     subject("filters", Tree { far_filters: true, ..FAR }),
 ];
 
+/// Far tables have filters and indexes, no tries.
+const FILTERS: Subject =
+    subject("filters", Tree { far: Far::Beyond(LOCAL), far_filters: true, ..Tree::of_dranges(0) });
+
 const EMPTY: &[Subject] = &[
     terrace("tries", Far::Beyond(LOCAL)),
-    subject("filters", Tree { far: Far::Beyond(LOCAL), far_filters: true, ..Tree::of_dranges(0) }),
+    FILTERS,
     subject(
         "no metadata cache",
         Tree {
@@ -203,7 +207,7 @@ const EMPTY_READS: &[&[Step]] =
 
 const SCANNED: &[Subject] = &[
     terrace("tries", Far::Beyond(LOCAL)),
-    subject("filters", Tree { far: Far::Beyond(LOCAL), far_filters: true, ..Tree::of_dranges(0) }),
+    FILTERS,
     subject(
         "tries, one by one",
         Tree { far: Far::Beyond(LOCAL), far_one_by_one: true, ..Tree::of_dranges(0) },
@@ -231,7 +235,8 @@ const SCANS: &[&[Step]] = &[&[
 ]];
 
 const fn scans(name: &'static str, keys: u64, operations: u64) -> Step {
-    let step = Step { scan_count: Some(keys), space: false, ..ycsb(name, "seekrandom", operations) };
+    let step =
+        Step { scan_count: Some(keys), space: false, ..ycsb(name, "seekrandom", operations) };
     over(step, Uniform)
 }
 

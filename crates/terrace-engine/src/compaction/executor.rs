@@ -248,12 +248,7 @@ impl LocalExecutor {
         plan: &CompactionPlan,
         readers: &BTreeMap<FileId, OpenTable>,
     ) -> Option<Arc<HotBlocks>> {
-        let blocks = || {
-            readers.values().filter_map(|table| match table {
-                OpenTable::Blocks(reader) => Some(reader.as_ref()),
-                OpenTable::Row(_) => None,
-            })
-        };
+        let blocks = || readers.values().filter_map(OpenTable::blocks);
         let far = &self.opener.far;
         if !far.takes(plan.output_level) {
             if !self.hands_blocks_on {

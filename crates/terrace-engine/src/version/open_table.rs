@@ -78,6 +78,15 @@ pub enum OpenTable {
 }
 
 impl OpenTable {
+    /// The reader, if it is a file of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> Option<&TableReader> {
+        match self {
+            OpenTable::Blocks(reader) => Some(reader),
+            OpenTable::Row(_) => None,
+        }
+    }
+
     /// The filter, if there is one.
     #[must_use]
     #[inline]

@@ -66,46 +66,23 @@ impl Waiting {
 /// The pieces of all tables of a store that were read ahead, the oldest first.
 #[derive(Default)]
 pub(super) struct ReadAhead {
-    pieces: Latch<Pieces>,
+    pieces: Latch<VecDeque<Waiting>>,
 }
 
-#[derive(Default)]
-struct Pieces {
-    waiting: VecDeque<Waiting>,
-    /// Of all of them.
-    bytes: u64,
+/// Where a piece stands that holds an interval of a table.
+fn find(pieces: &VecDeque<Waiting>, table: u128, interval: ByteInterval) -> Option<usize> {
+    pieces.iter().position(|waiting| waiting.holds(table, interval))
 }
 
-impl Pieces {
-    fn find(&self, table: u128, interval: ByteInterval) -> Option<usize> {
-        self.waiting.iter().position(|waiting| waiting.holds(table, interval))
+/// Which piece goes: the oldest one if there are too many, or the oldest of those on their way.
+fn excess(pieces: &VecDeque<Waiting>) -> Option<usize> {
+    let bytes: u64 = pieces.iter().map(Waiting::bytes).sum();
+    // One alone is kept, whatever it has.
+    if pieces.len() > 1 && (bytes > BYTES_MAX || pieces.len() > PIECES_MAX) {
+        return Some(0);
     }
-
-    fn push(&mut self, waiting: Waiting) {
-        self.bytes += waiting.bytes();
-        self.waiting.push_back(waiting);
-    }
-
-    fn remove(&mut self, index: usize) -> Option<Waiting> {
-        let removed = self.waiting.remove(index)?;
-        self.bytes -= removed.bytes();
-        Some(removed)
-    }
-
-    /// The oldest one, if there are too many, or the oldest of those on their way.
-    fn pop_excess(&mut self) -> Option<Waiting> {
-        let is_full = self.bytes > BYTES_MAX || self.waiting.len() > PIECES_MAX;
-        // One alone is kept, whatever it has.
-        if is_full && self.waiting.len() > 1 {
-            return self.remove(0);
-        }
-        let pending = || self.waiting.iter().filter(|waiting| waiting.is_pending());
-        if pending().count() <= PENDING_MAX {
-            return None;
-        }
-        let oldest = self.waiting.iter().position(Waiting::is_pending)?;
-        self.remove(oldest)
-    }
+    let is_too_many = pieces.iter().filter(|one| one.is_pending()).count() > PENDING_MAX;
+    pieces.iter().position(|one| is_too_many && one.is_pending())
 }
 
 impl ReadAhead {
@@ -141,14 +118,14 @@ impl ReadAhead {
     /// What was asked for and holds the interval; it is the caller's now.
     pub fn take(&self, table: u128, interval: ByteInterval) -> Option<Asked> {
         let mut pieces = self.pieces.lock();
-        let index = pieces.find(table, interval)?;
+        let index = find(&pieces, table, interval)?;
         pieces.remove(index).map(|waiting| waiting.asked)
     }
 
     /// The bytes of an interval, if they have come.
     pub fn get(&self, table: u128, interval: ByteInterval) -> Option<Vec<u8>> {
         let pieces = self.pieces.lock();
-        match &pieces.waiting[pieces.find(table, interval)?].asked {
+        match &pieces[find(&pieces, table, interval)?].asked {
             Asked::There(piece) => piece.get(interval),
             Asked::Pending { .. } => None,
         }
@@ -156,7 +133,7 @@ impl ReadAhead {
 
     /// Whether something was asked for that holds the interval.
     pub fn holds(&self, table: u128, interval: ByteInterval) -> bool {
-        self.pieces.lock().find(table, interval).is_some()
+        find(&self.pieces.lock(), table, interval).is_some()
     }
 
     /// Keeps a piece of which an interval was read, if there is more of it.
@@ -170,8 +147,8 @@ impl ReadAhead {
     fn keep(&self, waiting: Waiting) {
         let dropped: SmallVec<[Waiting; 4]> = {
             let mut pieces = self.pieces.lock();
-            pieces.push(waiting);
-            std::iter::from_fn(|| pieces.pop_excess()).collect()
+            pieces.push_back(waiting);
+            std::iter::from_fn(|| excess(&pieces).and_then(|index| pieces.remove(index))).collect()
         };
         // To let go of a read that is under way may call the environment.
         drop(dropped);
@@ -180,6 +157,6 @@ impl ReadAhead {
 
 impl std::fmt::Debug for ReadAhead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ReadAhead, {} pieces", self.pieces.lock().waiting.len())
+        write!(f, "ReadAhead, {} pieces", self.pieces.lock().len())
     }
 }

@@ -25,7 +25,7 @@ use terrace_base::{KeyRange, SeqNo};
 use crate::iter::{Direction, lesser_bound};
 use crate::store::view::View;
 use crate::table::{TableReader, filter_hash};
-use crate::version::{OpenTable, Table};
+use crate::version::Table;
 
 /// In how many tables of a level one after the other something is asked for.
 const TABLES_MAX: usize = 4;
@@ -94,23 +94,27 @@ fn end_of_walk(
 /// Begins to read the blocks in far tables that gets of `keys` look into which have found nothing
 /// in memory. Waits for nothing.
 pub(super) fn ask_for_keys(view: &View, keys: &[&[u8]]) {
-    for key in keys {
-        let hash = filter_hash(key);
-        let tables = view.version.runs().filter_map(|(_, run)| run.table_for(key));
-        let mut blocks = tables.filter_map(blocks_of).filter_map(|reader| {
-            let block = reader.block_of(key, SeqNo::MAX).filter(|_| reader.may_contain(hash));
-            block.map(|block| (reader, block))
-        });
-        if let Some((reader, block)) = blocks.next().filter(|(reader, _)| reader.is_far()) {
+    for (reader, block) in keys.iter().filter_map(|key| block_in_levels(view, key)) {
+        if reader.is_far() {
             reader.ask_for(block..block + 1, Direction::Forward);
         }
     }
 }
 
+/// The first block below L0 that may have an entry of `key`, as far as tables are open: one that is
+/// not has yet to be opened by a read.
+pub(super) fn block_in_levels<'v>(view: &'v View, key: &[u8]) -> Option<(&'v TableReader, usize)> {
+    let hash = filter_hash(key);
+    let tables = view.version.runs().filter_map(|(_, run)| run.table_for(key));
+    let readers = tables.filter_map(blocks_of).filter(|reader| reader.may_contain(hash));
+    let mut places = readers.filter_map(|reader| {
+        let block = reader.block_of(key, SeqNo::MAX)?;
+        Some((reader, block))
+    });
+    places.next()
+}
+
 /// The table, if it is open, and a file of blocks. One that is not is opened by the seek.
 fn blocks_of(table: &Arc<Table>) -> Option<&TableReader> {
-    match table.open_table() {
-        Some(OpenTable::Blocks(reader)) => Some(reader),
-        _ => None,
-    }
+    table.open_table()?.blocks()
 }

@@ -13,17 +13,15 @@
 use std::hint::black_box;
 
 use smallvec::SmallVec;
-use terrace_base::SeqNo;
 
 use crate::cache::BlockPeek;
-use crate::store::read::asking::ask_for_keys;
+use crate::store::read::asking::{ask_for_keys, block_in_levels};
 use crate::store::read::begin::{At, Readings};
 use crate::store::read::pinned::PinnedItem;
 use crate::store::report::slow::GetPurpose;
 use crate::store::view::View;
 use crate::store::{GetOptions, Inner, Store};
-use crate::table::{ReadMode, TableReader, filter_hash};
-use crate::version::OpenTable;
+use crate::table::{ReadMode, TableReader};
 use crate::{Error, Result};
 
 /// How many keys go down in step: enough to keep a core's line buffers busy, few enough that their
@@ -131,22 +129,8 @@ fn warm(view: &View, keys: &[&[u8]]) {
 /// Filters of L0 are left to the reads: none of them waits for another's answer, so their lines
 /// overlap for one key as they are.
 fn warm_levels(view: &View, keys: &[&[u8]]) {
-    let mut places: SmallVec<[(&TableReader, usize); KEYS_IN_STEP]> = SmallVec::new();
-    for key in keys {
-        let hash = filter_hash(key);
-        for (_, run) in view.version.runs() {
-            let Some(table) = run.table_for(key) else { continue };
-            // A table that is not open yet has nothing to warm; the read opens it.
-            let Some(OpenTable::Blocks(reader)) = table.open_table() else { continue };
-            if !reader.may_contain(hash) {
-                continue;
-            }
-            if let Some(block_index) = reader.block_of(key, SeqNo::MAX) {
-                places.push((reader, block_index));
-                break;
-            }
-        }
-    }
+    let places = keys.iter().filter_map(|key| block_in_levels(view, key));
+    let places: SmallVec<[(&TableReader, usize); KEYS_IN_STEP]> = places.collect();
     // Cost: to take a latch waits for all loads before it. So all are taken before the first block
     // is touched, and then the lines of all blocks are on their way at once.
     let peeks = places.iter().filter_map(|(reader, block_index)| reader.peek(*block_index));

@@ -354,9 +354,9 @@ impl Store {
     #[must_use]
     pub fn stray_block_count(&self) -> usize {
         let view = self.inner.view.load_full();
-        let strays = |table: &Arc<Table>| match table.open_table() {
-            Some(OpenTable::Blocks(reader)) => reader.stray_block_count(),
-            _ => 0,
+        let strays = |table: &Arc<Table>| {
+            let blocks = table.open_table().and_then(OpenTable::blocks);
+            blocks.map_or(0, |reader| reader.stray_block_count())
         };
         view.version.tables().map(strays).sum()
     }
